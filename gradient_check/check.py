@@ -23,21 +23,30 @@ from gradient_check.arguments import (
     chosen_precision,
     warn_of_misspelt,
 )
-from gradient_check.checks.arrivals import GradientArrivals
-from gradient_check.checks.audit import audit_module, report_uncopied
-from gradient_check.checks.concurrency import ConcurrencyCheck
-from gradient_check.checks.entry import audit_entry
+from gradient_check.checks.arrivals import judge_arrivals
+from gradient_check.checks.audit import judge_module
+from gradient_check.checks.base_changes import judge_base
+from gradient_check.checks.blocks import judge_blocks
+from gradient_check.checks.concurrency import judge_concurrency
+from gradient_check.checks.copying import report_uncopied
 from gradient_check.checks.flow import GradientFlow
-from gradient_check.checks.frozen import FrozenParameters
+from gradient_check.checks.forward import judge_forward
+from gradient_check.checks.frozen import judge_frozen
+from gradient_check.checks.inference import judge_inference
 from gradient_check.checks.magnitudes import judge_magnitudes
+from gradient_check.checks.modes import judge_modes
 from gradient_check.checks.operation import Operation
-from gradient_check.checks.repeatability import Repeatability
-from gradient_check.checks.rounding import Rounding
+from gradient_check.checks.perturbation import perturb_replica
+from gradient_check.checks.release import judge_release
+from gradient_check.checks.repeatability import judge_repeatability
+from gradient_check.checks.replica import judge_replica
+from gradient_check.checks.rounding import judge_rounding
+from gradient_check.checks.serving import judge_serving
 from gradient_check.checks.slopes import GradientSlopes
-from gradient_check.checks.starting_point import StartingPoint
-from gradient_check.checks.traces import LastingEffects
-from gradient_check.checks.update import Update
-from gradient_check.checks.zero_entries import ZeroEntries
+from gradient_check.checks.starting_point import judge_starting_point
+from gradient_check.checks.update import judge_update
+from gradient_check.checks.whole_gradient import judge_whole_gradient
+from gradient_check.checks.zero_entries import judge_zero_entries
 from gradient_check.diagnosis.stand_ins import find_stand_ins
 from gradient_check.findings.examination import Examination, Numbers, attempted
 from gradient_check.findings.report import GradientReport
@@ -50,7 +59,7 @@ from gradient_check.instruments.selection import Selection, select
 from gradient_check.instruments.subject import CheckOptions, Subject
 from gradient_check.phases.errors import ConfigError
 from gradient_check.phases.gradient_step import MakeOptimizer
-from gradient_check.phases.modes import ThreadModes, run_adaptation, run_setup
+from gradient_check.phases.modes import run_setup
 from gradient_check.phases.precision import Precision, ServeMode
 
 _ORDER = ("FAIL", "WARN", "NOTE")
@@ -170,7 +179,7 @@ def _examine(  # noqa: PLR0913
 ) -> GradientReport:
     began = time.perf_counter()
     exam = Examination()
-    exam.check("modes", lambda: check_modes(exam, entry))
+    exam.check("modes", lambda: judge_modes(exam, entry))
     names = select(module, trainable)
     norms: dict[str, float] = {}
     if exam.check("tensors", lambda: _audit(exam, module, names, allowed.unused)):
@@ -184,22 +193,10 @@ def _examine(  # noqa: PLR0913
     return GradientReport(findings, tuple(exam.checks), norms, str(options.precision), seconds)
 
 
-def check_modes(exam: Examination, entry: Callable[..., object] | None) -> Numbers:
-    """Check that the phases allow gradients on this thread, whatever mode surrounds the call."""
-    wanted = ThreadModes(grad=True, inference=False, autocast=False)
-    found = run_adaptation(lambda _: ThreadModes.current(), nn.PReLU(), ())
-    if found != wanted:
-        exam.add("FAIL", "thread-mode", f"the adaptation phase is {found}; it must be {wanted}.")
-    for finding in audit_entry(entry) if entry is not None else ():
-        exam.keep(finding)
-    return {}
-
-
 def _audit(
     exam: Examination, module: nn.Module, names: list[str], unused: Sequence[str]
 ) -> Numbers:
-    for finding in audit_module(module, names):
-        exam.keep(finding)
+    judge_module(exam, module, names)
     warn_of_misspelt(exam, unused, [name for name, _ in module.named_parameters()])
     return {"trained tensors": len(names)}
 
@@ -229,7 +226,7 @@ def _run(  # noqa: PLR0913
         unused = [n for n in names if any(n == u or re.fullmatch(u, n) for u in allowed.unused)]
         flow = GradientFlow(subject, guard, exam, limits, unused)
         flow.declared, flow.slopes = allowed.stops, allowed.slopes
-        _take_steps(exam, flow, Operation(subject, guard, exam, limits, flow))
+        _run_checks(flow)
         allowed.slopes.report(exam)
         if "gradients" in exam.grounds and allowed.stops.are_missing:
             paths = flow.diagnosis.names
@@ -240,29 +237,29 @@ def _run(  # noqa: PLR0913
         guard.restore(dict(subject.base.named_parameters(remove_duplicate=False)))
 
 
-def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> None:
-    slopes, update, traces = GradientSlopes(flow), Update(operation), LastingEffects(operation)
-    zeros = ZeroEntries(flow)
-    slopes.while_held = zeros.look
-    exam.check("inference", operation.serve_first)
-    exam.check("replica", operation.compare_replica, needs=("served",))
-    exam.check("perturbation", operation.perturb)
-    exam.check("forward", flow.run_forward)
-    exam.check("repeatability", Repeatability(flow).judge, needs=("loss",))
-    exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss", "repeatable"))
-    exam.check("start", StartingPoint(flow).judge, needs=("gradients",))
+def _run_checks(flow: GradientFlow) -> None:
+    """Run the checks of a replica, in the order of the report."""
+    exam, operation, slopes = flow.exam, Operation(flow), GradientSlopes(flow)
+    exam.check("inference", lambda: judge_inference(operation))
+    exam.check("replica", lambda: judge_replica(operation), needs=("served",))
+    exam.check("perturbation", lambda: perturb_replica(operation))
+    exam.check("forward", lambda: judge_forward(flow))
+    exam.check("repeatability", lambda: judge_repeatability(flow), needs=("loss",))
+    exam.check("backward", lambda: judge_arrivals(flow), needs=("loss", "repeatable"))
+    exam.check("start", lambda: judge_starting_point(flow), needs=("gradients",))
     exam.check("magnitudes", lambda: judge_magnitudes(flow), needs=("gradients",))
-    exam.check("frozen", FrozenParameters(flow).judge, needs=("gradients",))
-    exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
-    exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))
-    exam.check("blocks", slopes.judge_blocks, needs=("gradients",))
+    exam.check("frozen", lambda: judge_frozen(flow), needs=("gradients",))
+    exam.check("serving agrees", lambda: judge_serving(operation), needs=("served", "loss"))
+    exam.check("whole gradient", lambda: judge_whole_gradient(slopes), needs=("gradients",))
+    exam.check("blocks", lambda: judge_blocks(slopes), needs=("gradients",))
     if flow.subject.options.precision.autocasts or flow.is_coarse:
-        exam.check("rounding", Rounding(flow).judge, needs=("gradients", "finite gradients"))
-    exam.check("zero entries", zeros.judge, needs=("gradients",))
-    exam.check("optimizer", update.take_step, needs=("gradients", "finite gradients"))
-    exam.check("concurrency", ConcurrencyCheck(operation).judge, needs=("served", "stepped"))
-    exam.check("release", traces.judge_release, needs=("loss",))
-    exam.check("base", traces.judge_base)
+        needed = ("gradients", "finite gradients")
+        exam.check("rounding", lambda: judge_rounding(flow), needs=needed)
+    exam.check("zero entries", lambda: judge_zero_entries(flow), needs=("gradients",))
+    exam.check("optimizer", lambda: judge_update(flow), needs=("gradients", "finite gradients"))
+    exam.check("concurrency", lambda: judge_concurrency(operation), needs=("served", "stepped"))
+    exam.check("release", lambda: judge_release(flow), needs=("loss",))
+    exam.check("base", lambda: judge_base(operation))
 
 
 def _adamw(learning_rate: float) -> MakeOptimizer:

@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from gradient_check.checks.magnitudes import by_layer
 from gradient_check.findings.report import Check, Finding, GradientReport
+from gradient_check.instruments.selection import by_layer
 
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "skipped": "dim"}
 _LEVELS = {"FAIL": "red", "WARN": "yellow", "NOTE": "cyan"}

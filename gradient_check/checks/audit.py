@@ -1,29 +1,35 @@
 """Finds faults in a module before it runs: step 2 of the self-test."""
 
-import copy
 from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
-from torch.utils._pytree import tree_leaves
 
 from gradient_check.checks.peft_advice import advice_for_frozen
-from gradient_check.diagnosis.definitions import assigned, tied
-from gradient_check.findings.examination import Examination, describe
+from gradient_check.diagnosis.definitions import tied
+from gradient_check.findings.examination import Examination
 from gradient_check.findings.report import Finding, count, some
-from gradient_check.instruments.graph import reached_leaves
 from gradient_check.instruments.held_tensors import unregistered
 from gradient_check.phases.census import is_healthy
 
-_NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
-_KEPT_ADVICE = ". It has an earlier forward's graph: keep `.detach()`ed values, or check before it."
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
 
-def audit_module(module: nn.Module, names: list[str]) -> Iterator[Finding]:
-    """Find everything that would make replicas or gradients impossible, or learning coarse."""
+def judge_module(exam: Examination, module: nn.Module, names: list[str]) -> None:
+    """Report all that would make replicas or gradients impossible, or learning coarse.
+
+    Args:
+        exam: gets the findings.
+        module: the caller's.
+        names: of the parameters that are to be trained.
+    """
+    for finding in _audit(module, names):
+        exam.keep(finding)
+
+
+def _audit(module: nn.Module, names: list[str]) -> Iterator[Finding]:
     parameters = dict(module.named_parameters())
     yield from _audit_kinds(module)
     yield from _audit_health(module)
@@ -176,55 +182,3 @@ def _span(tensor: Tensor) -> int:
     """Return the bytes from a tensor's first entry to the end of its last."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return (1 + sum((size - 1) * step for size, step in pairs)) * tensor.element_size()
-
-
-def _find_uncopied(module: nn.Module) -> tuple[str, str] | None:
-    """Return the innermost module whose own attributes cannot be copied, and the attribute."""
-    for name, part in reversed(list(module.named_modules())):
-        own = {k: v for k, v in vars(part).items() if k not in ("_modules", "_parameters")}
-        attribute = next((k for k, value in own.items() if not _can_be_copied(value)), None)
-        if attribute is not None:
-            return name, attribute
-    return None
-
-
-def _can_be_copied(value: object) -> bool:
-    try:
-        copy.deepcopy(value)
-    except Exception:  # noqa: BLE001 - copying runs the module's code
-        return False
-    return True
-
-
-def report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> None:
-    """Report that a module cannot be copied, and what to do."""
-    found, advice, place, line = _find_uncopied(module), "", None, None
-    if found is not None:
-        name, attribute = found
-        part = module.get_submodule(name)
-        place = f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
-        line = assigned(module, f"{name}.{attribute}".lstrip("."))
-        _report_derived(exam, module, vars(part)[attribute], place, line)
-    if "weight_norm" in str(error):  # as torch says of every tensor with a graph
-        is_weight = place is not None and place.endswith("attribute weight")
-        advice = _NORM_ADVICE if is_weight else _KEPT_ADVICE
-    text = f"no private replica can be made: {describe(error)}{advice}"
-    exam.add("FAIL", "replica", text, module=place, line=line)
-
-
-def _report_derived(
-    exam: Examination, module: nn.Module, value: object, place: str, line: str | None
-) -> None:
-    """Report what was computed from parameters of its own when the module was made."""
-    tensors = [each for each in tree_leaves(value) if isinstance(each, Tensor) and each.grad_fn]
-    known = {id(p) for p in module.parameters()}
-    leaves = {i: leaf for tensor in tensors for i, leaf in reached_leaves(tensor).items()}
-    if any(isinstance(leaf, nn.Parameter) and i not in known for i, leaf in leaves.items()):
-        exam.add(
-            "FAIL",
-            "unregistered",
-            "an attribute was computed from an nn.Parameter that nothing registers (`.to(...)`, a "
-            "product), so no optimizer gets it. Assign the parameter itself, made of the values.",
-            module=place,
-            line=line,
-        )

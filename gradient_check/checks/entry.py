@@ -14,7 +14,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mappin
 from types import CodeType
 from typing import Any, get_origin
 
-from gradient_check.findings.report import Finding
+from gradient_check.findings.examination import Examination
 from gradient_check.instruments.sources import definition
 
 _LATER = (Iterator, AsyncIterable, Awaitable)
@@ -23,17 +23,17 @@ _BODY_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GEN
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-def audit_entry(entry: Callable[..., object]) -> Iterator[Finding]:
-    """Find a mode decorator on a function whose body runs later, when the mode has ended."""
+def judge_entry(exam: Examination, entry: Callable[..., object]) -> None:
+    """Fail a mode decorator on a function whose body runs later, when the mode has ended."""
     wrapper = next(filter(_is_of_a_mode, _layers(entry)), None)
     if wrapper is None or inspect.isgeneratorfunction(wrapper):
         return
     function = inspect.unwrap(wrapper)
     how = _how_it_waits(function, entry)
     if how is not None:
-        yield Finding(
-            "async-decorated",
+        exam.add(
             "FAIL",
+            "async-decorated",
             f"{function.__qualname__} {how} and decorated with torch's {_mode_behind(wrapper)}: "
             "the mode ends before the body runs, and the wrapper is no longer seen as async. Take "
             "the decorator off, and set the mode round the synchronous calls inside.",

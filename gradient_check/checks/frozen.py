@@ -13,65 +13,57 @@ from gradient_check.instruments.subject import Subject
 _ADVICE = "Call `requires_grad_(True)` on those to be trained, or select the others (`trainable`)."
 
 
-class FrozenParameters:
-    """Says which selected parameters are frozen, and what that does to the others."""
-
-    def __init__(self, flow: GradientFlow) -> None:
-        self.flow = flow
-        self.subject = flow.subject
-        self.exam = flow.exam
-
-    def judge(self) -> Numbers:
-        """Name frozen parameters; check that the others get gradients beside them."""
-        names = self.subject.names
-        trains = self.flow.guard.requires_grad
-        frozen = [n for n in names if not trains[n]] if self.subject.options.thaws else []
-        if not frozen:
-            return {"frozen": 0}
-        free = [name for name in names if name not in frozen]
-        few = (
-            in_minority(self.subject.replica, frozen, free) if 10 * len(frozen) < len(names) else ()
+def judge_frozen(flow: GradientFlow) -> Numbers:
+    """Name frozen parameters; check that the others get gradients beside them."""
+    names = flow.subject.names
+    trains = flow.guard.requires_grad
+    frozen = [n for n in names if not trains[n]] if flow.subject.options.thaws else []
+    if not frozen:
+        return {"frozen": 0}
+    free = [name for name in names if name not in frozen]
+    few = in_minority(flow.subject.replica, frozen, free) if 10 * len(frozen) < len(names) else ()
+    shown = [name for name in frozen if name not in few]  # a library's own: positions, say
+    if shown:
+        flow.exam.add(
+            "NOTE" if free else "WARN",  # freezing a part is usual
+            "frozen",
+            f"{count(shown)} of {len(names)} frozen in your module, and tested thawed: "
+            f"{some(shown)}. {advice_for_frozen(flow.guard.module) or _ADVICE}",
+            parameters=shown,
         )
-        shown = [name for name in frozen if name not in few]  # a library's own: positions, say
-        if shown:
-            self.exam.add(
-                "NOTE" if free else "WARN",  # freezing a part is usual
-                "frozen",
-                f"{count(shown)} of {len(names)} frozen in your module, and tested thawed: "
-                f"{some(shown)}. {advice_for_frozen(self.flow.guard.module) or _ADVICE}",
-                parameters=shown,
-            )
-        if free:
-            self._judge_free(frozen, free)
-        return {"frozen": len(frozen)}
+    if free:
+        _judge_free(flow, frozen, free)
+    return {"frozen": len(frozen)}
 
-    def _judge_free(self, frozen: Collection[str], free: Collection[str]) -> None:
-        """Check that parameters that got a gradient get one beside the frozen ones too."""
-        subject, norms = self.subject, self.flow.gradient_norms
-        with _freezing(subject, frozen):
-            error = self._error_of_a_step()
-            lost = [n for n in free if norms.get(n) and n not in subject.held.arrived]
-            if not lost:
-                return
-            place = self.flow.diagnosis.missing(lost)
-        self.exam.add(
-            "FAIL",
-            "graph-cut",
-            f"{count(lost)} without a gradient as soon as what your module freezes is frozen: "
-            f"{some(lost)}{error}. Checkpoint with use_reentrant=False, or let the inputs of what "
-            "is recomputed require a gradient.",
-            parameters=lost,
-            module=place.module,
-            line=place.line,
-        )
 
-    def _error_of_a_step(self) -> str:
-        """Run a forward and a backward; return a phrase for the error that they raised."""
-        try:
-            self.subject.gradients()
-        except Exception as error:  # noqa: BLE001 - the code under test may raise anything
-            return f" ({describe(error)})"
-        return ""
+def _judge_free(flow: GradientFlow, frozen: Collection[str], free: Collection[str]) -> None:
+    """Check that parameters that got a gradient get one beside the frozen ones too."""
+    subject, norms = flow.subject, flow.gradient_norms
+    with _freezing(subject, frozen):
+        error = _error_of_a_step(subject)
+        lost = [n for n in free if norms.get(n) and n not in subject.held.arrived]
+        if not lost:
+            return
+        place = flow.diagnosis.missing(lost)
+    flow.exam.add(
+        "FAIL",
+        "graph-cut",
+        f"{count(lost)} without a gradient as soon as what your module freezes is frozen: "
+        f"{some(lost)}{error}. Checkpoint with use_reentrant=False, or let the inputs of what "
+        "is recomputed require a gradient.",
+        parameters=lost,
+        module=place.module,
+        line=place.line,
+    )
+
+
+def _error_of_a_step(subject: Subject) -> str:
+    """Run a forward and a backward; return a phrase for the error that they raised."""
+    try:
+        subject.gradients()
+    except Exception as error:  # noqa: BLE001 - the code under test may raise anything
+        return f" ({describe(error)})"
+    return ""
 
 
 @contextmanager

@@ -29,6 +29,8 @@ SHORT = 1e-5
 class LossRounding:
     """The rounding of a subject's loss, measured where a check would fail without it.
 
+    Its state is what was measured last, since several checks ask for the same.
+
     Args:
         subject: the subject, whose parameters have their gradients.
         limits: of the precision.

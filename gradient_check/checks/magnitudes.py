@@ -1,25 +1,16 @@
 """Warns of gradients that vanish or explode from layer to layer."""
 
 import math
-from collections.abc import Mapping
 from itertools import pairwise
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.findings.examination import Numbers
 from gradient_check.findings.report import count, some
-from gradient_check.instruments.selection import group_by_block
+from gradient_check.instruments.selection import by_layer, group_by_block
 
 _LARGEST = 1e3
 _SMALLEST = 1e-8
 _RATIO = 1e3  # between neighbouring blocks of one list
-
-
-def by_layer(norms: Mapping[str, float]) -> dict[str, float]:
-    """Return the norm of each layer's gradient, over all of its parameters."""
-    layers: dict[str, list[float]] = {}
-    for name, norm in norms.items():
-        layers.setdefault(name.rpartition(".")[0] or "(root)", []).append(norm)
-    return {layer: math.hypot(*own) for layer, own in layers.items()}
 
 
 def judge_magnitudes(flow: GradientFlow) -> Numbers:

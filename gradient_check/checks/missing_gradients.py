@@ -2,7 +2,7 @@
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.shaking import Perturbation
-from gradient_check.checks.unused_parameters import UnusedParameters
+from gradient_check.checks.unused_parameters import judge_unused_parameters
 from gradient_check.findings.report import Place, count, some
 from gradient_check.instruments.sources import is_in_library
 
@@ -10,96 +10,93 @@ _KEEP = "Keep the values in torch, with their graph, from the parameter to the l
 _GIVE = "Let the backward that is named return a gradient for each input that needs one."
 
 
-class MissingGradients:
-    """Reports why parameters of a flow got no gradient."""
+def judge_missing_gradients(flow: GradientFlow, missing: list[str], *, leaked: bool) -> None:
+    """Report parameters that the loss depends on as cut off, the others as unused.
 
-    def __init__(self, flow: GradientFlow) -> None:
-        self.flow = flow
-        self.subject = flow.subject
-        self.exam = flow.exam
-        self.diagnosis = flow.diagnosis
+    Args:
+        flow: the gradients.
+        missing: names of parameters without a gradient.
+        leaked: whether gradients landed in the original, which has been reported already.
+    """
+    if not missing:
+        return
+    missing = _not_frozen(flow, _not_declared(flow, missing))
+    dependent = Perturbation.of(flow).dependent(missing)
+    silent = [name for name in missing if name not in dependent]
+    hidden = [name for name in silent if flow.diagnosis.is_cut(name)]
+    if dependent or hidden:
+        _report_cut(flow, [name for name in missing if name in {*dependent, *hidden}])
+    unused = [name for name in silent if name not in hidden]
+    if unused and not leaked:
+        judge_unused_parameters(flow, unused)
 
-    def judge(self, missing: list[str], *, leaked: bool) -> None:
-        """Report parameters that the loss depends on as cut off, the others as unused.
 
-        Args:
-            missing: names of parameters without a gradient.
-            leaked: whether gradients landed in the original, which has been reported already.
-        """
-        if not missing:
-            return
-        missing = self._not_frozen(self._not_declared(missing))
-        dependent = Perturbation.of(self.flow).dependent(missing)
-        silent = [name for name in missing if name not in dependent]
-        hidden = [name for name in silent if self.diagnosis.is_cut(name)]
-        if dependent or hidden:
-            self._report_cut([name for name in missing if name in {*dependent, *hidden}])
-        unused = [name for name in silent if name not in hidden]
-        if unused and not leaked:
-            UnusedParameters(self.flow).judge(unused)
+def _not_declared(flow: GradientFlow, missing: list[str]) -> list[str]:
+    """Note what declared stops keep from its gradient; return the other names."""
+    declared = flow.declared
+    if not declared.patterns:
+        return missing
+    by_name = declared.names(missing)
+    groups = {Place(): by_name} if by_name else {}
+    stopped = {n: flow.diagnosis.cuts(n) for n in missing if n not in by_name}
+    admitted = iter(declared.admits_all([p for places in stopped.values() for p in places]))
+    for name, places in stopped.items():
+        if places and all([next(admitted) for _ in places]):
+            groups.setdefault(places[0], []).append(name)
+    for place, names in groups.items():
+        declared.note(flow.exam, names, place)
+    noted = {name for names in groups.values() for name in names}
+    return [name for name in missing if name not in noted]
 
-    def _not_declared(self, missing: list[str]) -> list[str]:
-        """Note what declared stops keep from its gradient; return the other names."""
-        declared = self.flow.declared
-        if not declared.patterns:
-            return missing
-        by_name = declared.names(missing)
-        groups = {Place(): by_name} if by_name else {}
-        stopped = {n: self.diagnosis.cuts(n) for n in missing if n not in by_name}
-        admitted = iter(declared.admits_all([p for places in stopped.values() for p in places]))
-        for name, places in stopped.items():
-            if places and all([next(admitted) for _ in places]):
-                groups.setdefault(places[0], []).append(name)
-        for place, names in groups.items():
-            declared.note(self.exam, names, place)
-        noted = {name for names in groups.values() for name in names}
-        return [name for name in missing if name not in noted]
 
-    def _not_frozen(self, missing: list[str]) -> list[str]:
-        """Tell what is frozen and stopped alike, which is meant; return the other names."""
-        trains = self.flow.guard.requires_grad
-        thawed = [n for n in missing if not trains[n]] if self.subject.options.thaws else []
-        if len(thawed) == len(self.subject.names):
-            return missing
-        stopped = {name: self.diagnosis.cuts(name) for name in thawed}
-        stopped = {name: places for name, places in stopped.items() if places}
-        for of_library in (True, False):
-            names = [n for n, ps in stopped.items() if _are_a_librarys(ps) is of_library]
-            if names:
-                self._tell_frozen(names, stopped[names[0]][0], is_librarys=of_library)
-        return [name for name in missing if name not in stopped]
+def _not_frozen(flow: GradientFlow, missing: list[str]) -> list[str]:
+    """Tell what is frozen and stopped alike, which is meant; return the other names."""
+    trains = flow.guard.requires_grad
+    thawed = [n for n in missing if not trains[n]] if flow.subject.options.thaws else []
+    if len(thawed) == len(flow.subject.names):
+        return missing
+    stopped = {name: flow.diagnosis.cuts(name) for name in thawed}
+    stopped = {name: places for name, places in stopped.items() if places}
+    for of_library in (True, False):
+        names = [n for n, ps in stopped.items() if _are_a_librarys(ps) is of_library]
+        if names:
+            _tell_frozen(flow, names, stopped[names[0]][0], is_librarys=of_library)
+    return [name for name in missing if name not in stopped]
 
-    def _tell_frozen(self, names: list[str], place: Place, *, is_librarys: bool) -> None:
-        self.exam.add(
-            "NOTE" if is_librarys else "WARN",
-            "frozen",
-            f"{count(names)} frozen in your module, and kept from the gradient besides: "
-            f"{some(names)}. To train them, take out the stop that is named too.",
-            parameters=names,
-            module=place.module,
-            line=place.line,
-        )
 
-    def _report_cut(self, names: list[str]) -> None:
-        code, what = self._kind_of_cut(names)
-        place = self.diagnosis.missing(names)
-        self.exam.add(
-            "FAIL",
-            code,
-            f"{count(names)} {what}: {some(names)}. {_GIVE if code == 'grad-none' else _KEEP}",
-            parameters=names,
-            module=place.module,
-            line=place.line,
-        )
+def _tell_frozen(flow: GradientFlow, names: list[str], place: Place, *, is_librarys: bool) -> None:
+    flow.exam.add(
+        "NOTE" if is_librarys else "WARN",
+        "frozen",
+        f"{count(names)} frozen in your module, and kept from the gradient besides: "
+        f"{some(names)}. To train them, take out the stop that is named too.",
+        parameters=names,
+        module=place.module,
+        line=place.line,
+    )
 
-    def _kind_of_cut(self, names: list[str]) -> tuple[str, str]:
-        own = self.subject.parameters
-        if any(id(own[name]) in self.flow.reached for name in names):
-            return "grad-none", "to which backward gives nothing, although in the graph"
-        all_missing = not self.flow.gradient_norms
-        if all_missing and self.flow.has_graph:
-            return "no-gradient", "without a gradient: the loss's graph begins elsewhere"
-        return "graph-cut", "without a gradient although the loss depends on it"
+
+def _report_cut(flow: GradientFlow, names: list[str]) -> None:
+    code, what = _kind_of_cut(flow, names)
+    place = flow.diagnosis.missing(names)
+    flow.exam.add(
+        "FAIL",
+        code,
+        f"{count(names)} {what}: {some(names)}. {_GIVE if code == 'grad-none' else _KEEP}",
+        parameters=names,
+        module=place.module,
+        line=place.line,
+    )
+
+
+def _kind_of_cut(flow: GradientFlow, names: list[str]) -> tuple[str, str]:
+    own = flow.subject.parameters
+    if any(id(own[name]) in flow.reached for name in names):
+        return "grad-none", "to which backward gives nothing, although in the graph"
+    all_missing = not flow.gradient_norms
+    if all_missing and flow.has_graph:
+        return "no-gradient", "without a gradient: the loss's graph begins elsewhere"
+    return "graph-cut", "without a gradient although the loss depends on it"
 
 
 def _are_a_librarys(places: list[Place]) -> bool:

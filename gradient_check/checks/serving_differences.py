@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gradient_check.checks.flow import GradientFlow
+from gradient_check.checks.operation import Operation, apart, close
 from gradient_check.diagnosis.copies import fresh_replica
 from gradient_check.diagnosis.retention import is_made_before, place_of_keeping
 from gradient_check.findings.examination import attempted
@@ -24,74 +25,78 @@ _NEAR = 1e-3  # relative: a fast path rounds otherwise
 _MOST = 4000
 
 
-class ServingDifferences:
-    """Reports why inference differs from a flow's forward in eval mode."""
+def report_serving_difference(operation: Operation, served: Tensor, evaluated: Tensor) -> None:
+    """Report why inference and an eval forward with gradients differ.
 
-    def __init__(self, flow: GradientFlow) -> None:
-        self.exam = flow.exam
-        self.diagnosis = flow.diagnosis
-        self.subject = flow.subject
+    Args:
+        operation: the base, whose replica is served.
+        served: the losses of the inference.
+        evaluated: those of the forward.
+    """
+    flow = operation.flow
+    fresh = attempted(lambda: _fresh_losses(flow.subject), evaluated)
+    if close(fresh, served, 10 * operation.same, flow.scale):
+        _report_kept(flow, apart(evaluated, fresh))
+    else:
+        _report_other_way(flow, apart(evaluated, served))
 
-    def report_kept(self, losses: str) -> None:
-        """Report a forward that goes on with what an earlier one kept.
 
-        Args:
-            losses: of such a forward and of a replica that never ran, as a phrase.
-        """
-        place = attempted(self._kept_call, NOWHERE)
-        self.exam.add(
-            "FAIL",
-            "stale-forward",
-            "a forward goes on with what an earlier one kept, computed from other weights: "
-            f"{losses}, the latter of a replica that never ran. Keep nothing that was computed "
-            "from weights.",
-            module=place.module,
-            line=place.line,
-        )
+def _fresh_losses(subject: Subject) -> Tensor:
+    """Return the losses of an eval forward of a replica of the same values that never ran."""
+    with fresh_replica(subject):
+        return subject.evaluate()
 
-    def report_other_way(self, losses: str) -> None:
-        """Report an inference that computes something else.
 
-        Args:
-            losses: with gradients and of the inference, as a phrase.
-        """
-        place = attempted(self._other_way, NOWHERE)
-        self.exam.add(
-            "FAIL",
-            "serve-differs",
-            f"inference and an eval forward with gradients differ: {losses}. A fast path or a "
-            "cache answers inference and leaves out what is trained.",
-            module=place.module,
-            line=place.line,
-        )
+def _report_kept(flow: GradientFlow, losses: str) -> None:
+    """Report a forward that goes on with what an earlier one kept."""
+    place = attempted(lambda: _kept_call(flow), NOWHERE)
+    flow.exam.add(
+        "FAIL",
+        "stale-forward",
+        "a forward goes on with what an earlier one kept, computed from other weights: "
+        f"{losses}, the latter of a replica that never ran. Keep nothing that was computed "
+        "from weights.",
+        module=place.module,
+        line=place.line,
+    )
 
-    def fresh_losses(self) -> Tensor:
-        """Return the losses of an eval forward of a replica of the same values that never ran."""
-        with fresh_replica(self.subject):
-            return self.subject.evaluate()
 
-    def _kept_call(self) -> Place:
-        """Return the line of a first forward that keeps a result which a second one goes on with.
+def _report_other_way(flow: GradientFlow, losses: str) -> None:
+    """Report an inference that computes something else."""
+    place = attempted(lambda: _other_way(flow), NOWHERE)
+    flow.exam.add(
+        "FAIL",
+        "serve-differs",
+        f"inference and an eval forward with gradients differ: {losses}. A fast path or a "
+        "cache answers inference and leaves out what is trained.",
+        module=place.module,
+        line=place.line,
+    )
 
-        Of a number, it is the call from which the second forward leaves the way of the first.
-        """
-        forward = self.diagnosis.forward
-        place = place_of_keeping(forward, is_made_before, training=False)
-        if place.line is not None:
-            return place
-        with fresh_replica(self.subject):
-            earlier, _ = forward.record(training=False)
-            later, _ = forward.record(training=False)
-            names = module_names(self.subject.replica)
-        event = _diverging(later, earlier)
-        return NOWHERE if event is None else event.place(names)
 
-    def _other_way(self) -> Place:
-        """Return the call by which inference leaves the way of a forward with gradients."""
-        evaluated, _ = self.diagnosis.forward.record(training=False)
-        served, names = _recorded_inference(self.subject)
-        found = _diverging(evaluated, served)
-        return NOWHERE if found is None else found.place(self.diagnosis.names | names)
+def _kept_call(flow: GradientFlow) -> Place:
+    """Return the line of a first forward that keeps a result which a second one goes on with.
+
+    Of a number, it is the call from which the second forward leaves the way of the first.
+    """
+    forward = flow.diagnosis.forward
+    place = place_of_keeping(forward, is_made_before, training=False)
+    if place.line is not None:
+        return place
+    with fresh_replica(flow.subject):
+        earlier, _ = forward.record(training=False)
+        later, _ = forward.record(training=False)
+        names = module_names(flow.subject.replica)
+    event = _diverging(later, earlier)
+    return NOWHERE if event is None else event.place(names)
+
+
+def _other_way(flow: GradientFlow) -> Place:
+    """Return the call by which inference leaves the way of a forward with gradients."""
+    evaluated, _ = flow.diagnosis.forward.record(training=False)
+    served, names = _recorded_inference(flow.subject)
+    found = _diverging(evaluated, served)
+    return NOWHERE if found is None else found.place(flow.diagnosis.names | names)
 
 
 def _recorded_inference(subject: Subject) -> tuple[Recorder, dict[int, str]]:

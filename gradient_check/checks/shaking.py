@@ -19,6 +19,8 @@ _LIMIT_16_BIT = 1e-3
 class Perturbation:
     """Moves parameters of the replica, runs a forward, and puts them back.
 
+    Its state is the loss before, with which that of each move is compared.
+
     Args:
         subject: the replica's.
         loss: before; NaN: a forward tells it.

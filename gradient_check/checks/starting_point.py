@@ -13,93 +13,93 @@ from gradient_check.checks.flow import GradientFlow
 from gradient_check.diagnosis.definitions import zeroed
 from gradient_check.findings.examination import Numbers
 from gradient_check.findings.report import count, some
+from gradient_check.instruments.subject import Subject
 
 _ROUNDS = 2
 _MOST_TRIED = 4
 
 
-class StartingPoint:
-    """Judges the gradients of a flow's replica at the values that it starts from."""
+def judge_starting_point(flow: GradientFlow) -> Numbers:
+    """Fail parameters whose gradients are 0 at the start, and stay so wherever others go.
 
-    def __init__(self, flow: GradientFlow) -> None:
-        self.flow = flow
-        self.subject = flow.subject
-        own = dict(self.subject.template.named_parameters())
-        self.values = {name: own[name].detach() for name in self.subject.names}
+    A large module is not judged: there is no memory for a copy of its values.
+    """
+    template = dict(flow.subject.template.named_parameters())
+    values = {name: template[name].detach() for name in flow.subject.names}
+    zeros = [name for name, value in values.items() if not bool(value.any())]
+    if len(zeros) < 2:
+        return {}
+    if flow.subject.is_large:
+        flow.exam.leave_out("a large module's own values are not copied")
+        return {}
+    with _at_the_start(flow.subject, values):
+        stuck = _stuck(flow)
+        holding = [name for name in zeros if name in stuck][:_MOST_TRIED]
+        if not any(_wakes_others(flow.subject, name, stuck) for name in holding):
+            return {"stuck": 0}
+    flow.exam.add(
+        "FAIL",
+        "grad-zero",
+        f"{count(stuck, 'gradient')} exactly 0 at the module's own values, whatever the "
+        f"others are: {some(stuck)}. Factors that all begin at 0 never leave it: start one of "
+        "them elsewhere.",
+        parameters=stuck,
+        module=flow.diagnosis.forward.owner(stuck),
+        line=_line(flow, [name for name in zeros if name in stuck] + stuck),
+    )
+    return {"stuck": len(stuck)}
 
-    def judge(self) -> Numbers:
-        """Fail parameters whose gradients are 0 at the start, and stay so wherever others go.
 
-        A large module is not judged: there is no memory for a copy of its values.
-        """
-        zeros = [name for name, value in self.values.items() if not bool(value.any())]
-        if len(zeros) < 2:
-            return {}
-        if self.subject.is_large:
-            self.flow.exam.leave_out("a large module's own values are not copied")
-            return {}
-        with self._at_the_start():
-            stuck = self._stuck()
-            holding = [name for name in zeros if name in stuck][:_MOST_TRIED]
-            if not any(self._wakes_others(name, stuck) for name in holding):
-                return {"stuck": 0}
-        self.flow.exam.add(
-            "FAIL",
-            "grad-zero",
-            f"{count(stuck, 'gradient')} exactly 0 at the module's own values, whatever the "
-            f"others are: {some(stuck)}. Factors that all begin at 0 never leave it: start one of "
-            "them elsewhere.",
-            parameters=stuck,
-            module=self.flow.diagnosis.forward.owner(stuck),
-            line=self._line([name for name in zeros if name in stuck] + stuck),
-        )
-        return {"stuck": len(stuck)}
+def _line(flow: GradientFlow, names: list[str]) -> str | None:
+    """Return the line that makes one of these begin at 0; else the line that uses the first."""
+    lines = (zeroed(flow.subject.replica, name) for name in names)
+    found = next(filter(None, lines), None)
+    return found or flow.diagnosis.forward.first_use(names[0]).line
 
-    def _line(self, names: list[str]) -> str | None:
-        """Return the line that makes one of these begin at 0; else the line that uses the first."""
-        lines = (zeroed(self.subject.replica, name) for name in names)
-        found = next(filter(None, lines), None)
-        return found or self.flow.diagnosis.forward.first_use(names[0]).line
 
-    @contextmanager
-    def _at_the_start(self) -> Iterator[None]:
-        own = self.subject.parameters
-        kept = {name: (p.detach().clone(), p.grad) for name, p in own.items()}
-        try:
-            self._put(self.values)
-            yield
-        finally:
-            for name, (values, gradient) in kept.items():
-                own[name].detach().copy_(values)
-                own[name].grad = gradient
+@contextmanager
+def _at_the_start(subject: Subject, values: dict[str, Tensor]) -> Iterator[None]:
+    own = subject.parameters
+    kept = {name: (p.detach().clone(), p.grad) for name, p in own.items()}
+    try:
+        _put(subject, values)
+        yield
+    finally:
+        for name, (value, gradient) in kept.items():
+            own[name].detach().copy_(value)
+            own[name].grad = gradient
 
-    def _put(self, names: dict[str, Tensor]) -> None:
-        for name, value in names.items():
-            self.subject.parameters[name].detach().copy_(value)
 
-    def _stuck(self) -> list[str]:
-        """Return the parameters without gradient here, and wherever those with one may go."""
-        stuck = [name for name, norm in self.flow.gradient_norms.items() if norm > 0]
-        for number in range(1, _ROUNDS + 1):
-            still = self._zero_of(stuck) if stuck else []
-            self.subject.perturb([n for n in stuck if n not in still], salt=number)
-            stuck = still
-        return self._zero_of(stuck) if stuck else []
+def _put(subject: Subject, values: dict[str, Tensor]) -> None:
+    for name, value in values.items():
+        subject.parameters[name].detach().copy_(value)
 
-    def _wakes_others(self, name: str, stuck: list[str]) -> bool:
-        """Return whether others get a gradient once this one is moved by itself."""
-        kept = self.subject.parameters[name].detach().clone()
-        self.subject.perturb([name], salt=_ROUNDS + 1)
-        others = [each for each in stuck if each != name]
-        woken = len(self._zero_of(others)) < len(others)
-        self._put({name: kept})
-        return woken
 
-    def _zero_of(self, names: list[str]) -> list[str]:
-        """Return those of some parameters whose gradients are all 0 at the present values."""
-        own = self.subject.parameters
-        for parameter in own.values():
-            parameter.grad = None
-        self.subject.gradients()
-        found = {name: own[name].grad for name in names}
-        return [n for n, g in found.items() if g is not None and not bool(g.to_dense().any())]
+def _stuck(flow: GradientFlow) -> list[str]:
+    """Return the parameters without gradient here, and wherever those with one may go."""
+    stuck = [name for name, norm in flow.gradient_norms.items() if norm > 0]
+    for number in range(1, _ROUNDS + 1):
+        still = _zero_of(flow.subject, stuck) if stuck else []
+        flow.subject.perturb([n for n in stuck if n not in still], salt=number)
+        stuck = still
+    return _zero_of(flow.subject, stuck) if stuck else []
+
+
+def _wakes_others(subject: Subject, name: str, stuck: list[str]) -> bool:
+    """Return whether others get a gradient once this one is moved by itself."""
+    kept = subject.parameters[name].detach().clone()
+    subject.perturb([name], salt=_ROUNDS + 1)
+    others = [each for each in stuck if each != name]
+    woken = len(_zero_of(subject, others)) < len(others)
+    _put(subject, {name: kept})
+    return woken
+
+
+def _zero_of(subject: Subject, names: list[str]) -> list[str]:
+    """Return those of some parameters whose gradients are all 0 at the present values."""
+    own = subject.parameters
+    for parameter in own.values():
+        parameter.grad = None
+    subject.gradients()
+    found = {name: own[name].grad for name in names}
+    return [n for n, g in found.items() if g is not None and not bool(g.to_dense().any())]

@@ -30,153 +30,154 @@ OTHER_MODULE = (
 )
 
 
-class UnusedParameters:
-    """Reports why the loss takes no notice of parameters of a flow."""
+def judge_unused_parameters(flow: GradientFlow, names: list[str]) -> None:
+    """Report parameters of which the loss takes no notice."""
+    _report_unused(flow, _never_reached(flow, names))
 
-    def __init__(self, flow: GradientFlow) -> None:
-        self.flow = flow
-        self.subject = flow.subject
-        self.exam = flow.exam
-        self.diagnosis = flow.diagnosis
-        self.copies = Copies(flow.diagnosis)
 
-    def judge(self, names: list[str]) -> None:
-        """Report parameters of which the loss takes no notice."""
-        self._report_unused(self._never_reached(names))
-
-    def _never_reached(self, names: list[str]) -> list[str]:
-        """Warn of names that other draws reach, or that are a library's; return the rest."""
-        if len(names) == len(self.subject.names):
-            return names
-        lasting = self._beyond_draws(names)
-        missed = [name for name in names if name not in lasting]
-        alike = self._twins(lasting, missed)
-        self._warn_unreached(missed)
-        self._warn_never_reached(alike)
-        lasting = [name for name in lasting if name not in alike]
-        others = [name for name in self.subject.names if name not in names]
-        library = in_minority(self.subject.replica, lasting, others)
-        if library:
-            self.exam.add(
-                "WARN",
-                "unused",
-                f"{count(library)} of a library's model without effect on the loss as it is used "
-                f"here: {some(library)}. Name them in `unused`, or leave them out of `trainable`.",
-                parameters=library,
-                module=self.diagnosis.forward.owner(library),
-            )
-        return [name for name in lasting if name not in library]
-
-    def _beyond_draws(self, names: list[str]) -> list[str]:
-        """Return the parameters that no other seed, values or rows bring into the graph."""
-        lasting = list(names)
-        for number in range(_MOST_DRAWS):
-            reached = _reached_elsewhere(self.subject, number, 0) if lasting else set()
-            lasting = [name for name in lasting if name not in reached]
-        others = [name for name in self.subject.names if name not in lasting]
-        for number in range(1, _MOST_DRAWS):  # a cache by shape is none of these
-            rare = self._twins(lasting, others)
-            times = _TIMES[number % len(_TIMES)]
-            reached = _reached_elsewhere(self.subject, number, times) if rare else set()
-            lasting = [name for name in lasting if name not in rare or name not in reached]
-        return lasting
-
-    def _twins(self, names: Sequence[str], missed: Sequence[str]) -> list[str]:
-        """Return those of some names that have the path of a missed one but for its numbers.
-
-        Of experts in one list, those that no draw reaches are as rare as those that some reach.
-        """
-        kinds = {_NUMBER.sub("*", name) for name in missed}
-        return [name for name in names if _NUMBER.sub("*", name) in kinds]
-
-    def _warn_never_reached(self, names: list[str]) -> None:
-        if names:
-            self.exam.add(
-                "WARN",
-                "unreached",
-                f"no draw of larger probes reaches {count(names)}: {some(names)}. Others of their "
-                "list are reached by some draws only. They were not verified; give a larger probe "
-                "or inputs that are routed there.",
-                parameters=names,
-                module=self.diagnosis.forward.owner(names),
-            )
-
-    def _warn_unreached(self, names: list[str]) -> None:
-        if names:
-            self.exam.add(
-                "WARN",
-                "unreached",
-                f"this probe does not reach {count(names)}: {some(names)}. Other draws do (of "
-                "routes, of layers left out). They were not verified; give a larger probe.",
-                parameters=names,
-                module=self.diagnosis.forward.owner(names),
-            )
-
-    def _report_unused(self, names: list[str]) -> None:
-        """Report the first reason for which the loss can be shown to ignore parameters."""
-        if not names:
-            return
-        if len(names) == len(self.subject.names):
-            place = self.diagnosis.forward.other_module()
-            if place.line is not None:
-                self._report_other_module(names, place)
-                return
-        place = self.copies.uses_original()
-        if place.line is not None:
-            self._report_original(names, place)
-            return
-        place = self.copies.cached(names)
-        if place.line is not None:
-            self._report_cache(names, replace(place, line=self._keeping(names) or place.line))
-            return
-        copy, place = self.copies.kept(names)
-        reason = UnusedLines(self.diagnosis).explain(names[0])
-        if copy:
-            reason = Explanation(copy, place.line)
-        advice = advice_for_unused(self.subject.replica, names)
-        self.exam.add(
-            "FAIL",
+def _never_reached(flow: GradientFlow, names: list[str]) -> list[str]:
+    """Warn of names that other draws reach, or that are a library's; return the rest."""
+    if len(names) == len(flow.subject.names):
+        return names
+    lasting = _beyond_draws(flow, names)
+    missed = [name for name in names if name not in lasting]
+    alike = _twins(lasting, missed)
+    _warn_unreached(flow, missed)
+    _warn_never_reached(flow, alike)
+    lasting = [name for name in lasting if name not in alike]
+    others = [name for name in flow.subject.names if name not in names]
+    library = in_minority(flow.subject.replica, lasting, others)
+    if library:
+        flow.exam.add(
+            "WARN",
             "unused",
-            f"{count(names)} without effect on the loss, even when moved by half the "
-            f"spread: {some(names)}.{reason.text} {advice or _ADVICE}",
+            f"{count(library)} of a library's model without effect on the loss as it is used "
+            f"here: {some(library)}. Name them in `unused`, or leave them out of `trainable`.",
+            parameters=library,
+            module=flow.diagnosis.forward.owner(library),
+        )
+    return [name for name in lasting if name not in library]
+
+
+def _beyond_draws(flow: GradientFlow, names: list[str]) -> list[str]:
+    """Return the parameters that no other seed, values or rows bring into the graph."""
+    lasting = list(names)
+    for number in range(_MOST_DRAWS):
+        reached = _reached_elsewhere(flow.subject, number, 0) if lasting else set()
+        lasting = [name for name in lasting if name not in reached]
+    others = [name for name in flow.subject.names if name not in lasting]
+    for number in range(1, _MOST_DRAWS):  # a cache by shape is none of these
+        rare = _twins(lasting, others)
+        times = _TIMES[number % len(_TIMES)]
+        reached = _reached_elsewhere(flow.subject, number, times) if rare else set()
+        lasting = [name for name in lasting if name not in rare or name not in reached]
+    return lasting
+
+
+def _twins(names: Sequence[str], missed: Sequence[str]) -> list[str]:
+    """Return those of some names that have the path of a missed one but for its numbers.
+
+    Of experts in one list, those that no draw reaches are as rare as those that some reach.
+    """
+    kinds = {_NUMBER.sub("*", name) for name in missed}
+    return [name for name in names if _NUMBER.sub("*", name) in kinds]
+
+
+def _warn_never_reached(flow: GradientFlow, names: list[str]) -> None:
+    if names:
+        flow.exam.add(
+            "WARN",
+            "unreached",
+            f"no draw of larger probes reaches {count(names)}: {some(names)}. Others of their "
+            "list are reached by some draws only. They were not verified; give a larger probe "
+            "or inputs that are routed there.",
             parameters=names,
-            module=self.diagnosis.forward.owner(names),
-            line=reason.line,
+            module=flow.diagnosis.forward.owner(names),
         )
 
-    def _keeping(self, names: list[str]) -> str | None:
-        """Return the line that keeps a value of these parameters, or replaces one of them."""
-        forward = self.diagnosis.forward
-        line = line_that_replaces(self.subject, names)
-        return line or place_of_keeping(forward, is_made_before).line
 
-    def _report_other_module(self, names: list[str], place: Place) -> None:
-        self.exam.add(
-            "FAIL", "unused", OTHER_MODULE, parameters=names, module=place.module, line=place.line
-        )
-
-    def _report_original(self, names: list[str], place: Place) -> None:
-        self.exam.add(
-            "FAIL",
-            "leak-to-base",
-            f"{count(names)} not used by the replica, which computes with the "
-            f"original's: {some(names)}. Something inside holds a reference to the original "
-            "(a closure, a lambda, a hook); take the module from `self` instead.",
+def _warn_unreached(flow: GradientFlow, names: list[str]) -> None:
+    if names:
+        flow.exam.add(
+            "WARN",
+            "unreached",
+            f"this probe does not reach {count(names)}: {some(names)}. Other draws do (of "
+            "routes, of layers left out). They were not verified; give a larger probe.",
             parameters=names,
-            module=place.module,
-            line=place.line,
+            module=flow.diagnosis.forward.owner(names),
         )
 
-    def _report_cache(self, names: list[str], place: Place) -> None:
-        self.exam.add(
-            "FAIL",
-            "stale-forward",
-            f"only the first forward uses {some(names)}: later ones, the training's too, take "
-            "a value that it kept. Keep nothing computed from weights between calls.",
-            parameters=names,
-            module=place.module,
-            line=place.line,
-        )
+
+def _report_unused(flow: GradientFlow, names: list[str]) -> None:
+    """Report the first reason for which the loss can be shown to ignore parameters."""
+    if not names:
+        return
+    if len(names) == len(flow.subject.names):
+        place = flow.diagnosis.forward.other_module()
+        if place.line is not None:
+            _report_other_module(flow, names, place)
+            return
+    copies = Copies(flow.diagnosis)
+    place = copies.uses_original()
+    if place.line is not None:
+        _report_original(flow, names, place)
+        return
+    place = copies.cached(names)
+    if place.line is not None:
+        _report_cache(flow, names, replace(place, line=_keeping(flow, names) or place.line))
+        return
+    copy, place = copies.kept(names)
+    reason = UnusedLines(flow.diagnosis).explain(names[0])
+    if copy:
+        reason = Explanation(copy, place.line)
+    advice = advice_for_unused(flow.subject.replica, names)
+    flow.exam.add(
+        "FAIL",
+        "unused",
+        f"{count(names)} without effect on the loss, even when moved by half the "
+        f"spread: {some(names)}.{reason.text} {advice or _ADVICE}",
+        parameters=names,
+        module=flow.diagnosis.forward.owner(names),
+        line=reason.line,
+    )
+
+
+def _keeping(flow: GradientFlow, names: list[str]) -> str | None:
+    """Return the line that keeps a value of these parameters, or replaces one of them."""
+    forward = flow.diagnosis.forward
+    line = line_that_replaces(flow.subject, names)
+    return line or place_of_keeping(forward, is_made_before).line
+
+
+def _report_other_module(flow: GradientFlow, names: list[str], place: Place) -> None:
+    flow.exam.add(
+        "FAIL", "unused", OTHER_MODULE, parameters=names, module=place.module, line=place.line
+    )
+
+
+def _report_original(flow: GradientFlow, names: list[str], place: Place) -> None:
+    flow.exam.add(
+        "FAIL",
+        "leak-to-base",
+        f"{count(names)} not used by the replica, which computes with the "
+        f"original's: {some(names)}. Something inside holds a reference to the original "
+        "(a closure, a lambda, a hook); take the module from `self` instead.",
+        parameters=names,
+        module=place.module,
+        line=place.line,
+    )
+
+
+def _report_cache(flow: GradientFlow, names: list[str], place: Place) -> None:
+    flow.exam.add(
+        "FAIL",
+        "stale-forward",
+        f"only the first forward uses {some(names)}: later ones, the training's too, take "
+        "a value that it kept. Keep nothing computed from weights between calls.",
+        parameters=names,
+        module=place.module,
+        line=place.line,
+    )
 
 
 def _reached_elsewhere(subject: Subject, number: int, times: int) -> set[str]:

@@ -1,7 +1,8 @@
-"""Selects the parameters that are trained, and groups them by block."""
+"""Selects the parameters that are trained, and groups them by block and by layer."""
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import nn
 
@@ -57,3 +58,11 @@ def _block_of(name: str, prefix: str) -> str:
     while prefix.startswith(".".join(parts[:depth]) + ".") and depth < len(parts) - 1:
         depth += 1
     return ".".join(parts[: min(depth, max(len(parts) - 1, 1))])
+
+
+def by_layer(norms: Mapping[str, float]) -> dict[str, float]:
+    """Return the norm of each layer's gradient, over all of its parameters."""
+    layers: dict[str, list[float]] = {}
+    for name, norm in norms.items():
+        layers.setdefault(name.rpartition(".")[0] or "(root)", []).append(norm)
+    return {layer: math.hypot(*own) for layer, own in layers.items()}

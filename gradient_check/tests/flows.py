@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from gradient_check.checks.flow import GradientFlow
+from gradient_check.checks.forward import judge_forward
 from gradient_check.checks.operation import Operation
 from gradient_check.exam.known.hosts import Block, Tower, rows, squares
 from gradient_check.findings.examination import Examination
@@ -66,12 +67,19 @@ def flow_of(module: Any, *, unused: tuple[str, ...] = (), **rest: Any) -> Gradie
 def ran(module: Any, **rest: Any) -> GradientFlow:
     """A flow whose forward and backward have run."""
     flow = flow_of(module, **rest)
-    flow.run_forward()
+    judge_forward(flow)
+    return flow
+
+
+def measured(module: Any, **rest: Any) -> GradientFlow:
+    """A flow whose gradients have been measured, and not judged yet."""
+    flow = ran(module, **rest)
+    flow.measure()
     return flow
 
 
 def operation_of(flow: GradientFlow) -> Operation:
-    return Operation(flow.subject, flow.guard, flow.exam, flow.limits, flow)
+    return Operation(flow)
 
 
 def found(flow: GradientFlow) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check import check_gradients
-from gradient_check.checks.arrivals import GradientArrivals
+from gradient_check.checks.arrivals import judge_arrivals
 from gradient_check.exam.known.hosts import Block, Tower, rows, squares
 from gradient_check.tests.flows import found, only, ran, tower
 from gradient_check.tests.models import seeded_module
@@ -18,7 +18,7 @@ from gradient_check.tests.test_flow import Raising
 
 def judged(module: Any, **rest):
     flow = ran(module, **rest)
-    return flow, GradientArrivals(flow).judge_backward()
+    return flow, judge_arrivals(flow)
 
 
 def test_sound_gradients_are_measured_and_lay_the_grounds() -> None:

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from gradient_check.checks.audit import audit_module
+from gradient_check.checks.audit import judge_module
 from gradient_check.exam.known.faults_module import quantized, scripted
+from gradient_check.findings.examination import Examination
 from gradient_check.findings.report import Finding
 from gradient_check.tests.flows import tower
 from gradient_check.tests.present import present
@@ -15,7 +16,9 @@ from gradient_check.tests.present import present
 
 def findings(module: Any, names: list[str] | None = None) -> dict[str, Finding]:
     chosen = [name for name, _ in module.named_parameters()] if names is None else names
-    return {finding.code: finding for finding in audit_module(module, chosen)}
+    exam = Examination()
+    judge_module(exam, module, chosen)
+    return {finding.code: finding for finding in exam.findings}
 
 
 def only(module: Any, names: list[str] | None = None) -> Finding:
@@ -60,7 +63,9 @@ def test_training_in_sixteen_bits_is_a_warning_for_what_is_trained(dtype) -> Non
 def test_modules_that_cannot_train_are_named() -> None:
     assert only(scripted()).code == "scripted"
     assert present(only(scripted()).module).startswith("1 (")
-    told = [finding for finding in audit_module(quantized(), ["0.weight"])]
+    exam = Examination()
+    judge_module(exam, quantized(), ["0.weight"])
+    told = exam.findings
     assert {finding.code for finding in told} == {"quantized"}
     assert present(told[0].module).startswith("1.0 (")
 

@@ -4,13 +4,15 @@ import itertools
 import time
 
 import pytest
+from torch import nn
 
 from gradient_check.check import check_gradients
-from gradient_check.checks import block_groups
-from gradient_check.checks.block_groups import _merged, grouped
+from gradient_check.checks.block_groups import grouped
 from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.instruments.differences import FLOAT32, SIXTEEN_BIT
-from gradient_check.tests.flows import ran, tower
+from gradient_check.tests.flows import ran, subject_of, tower
+
+SLOW = 60.0  # seconds of a forward
 
 
 @pytest.mark.parametrize(
@@ -18,23 +20,19 @@ from gradient_check.tests.flows import ran, tower
     [(3, [1] * 3), (16, [1] * 16), (17, [2] * 8 + [1]), (49, [4] * 10 + [3] * 3)],
 )
 def test_at_most_sixteen_groups_of_neighbours_are_tested(count, sizes) -> None:
-    merged = _merged({f"block{n}": [f"block{n}.weight"] for n in range(count)}, 16)
-    assert sorted(map(len, merged.values()), reverse=True) == sizes
-    assert [name for own in merged.values() for name in own] == [
-        f"block{n}.weight" for n in range(count)
+    layers = nn.Sequential(*[nn.Linear(6, 6, bias=False) for _ in range(count)])
+    groups = grouped(subject_of(layers), FLOAT32, SLOW)
+    assert sorted(map(len, groups.values()), reverse=True) == sizes
+    assert [name for own in groups.values() for name in own] == [
+        f"{number}.weight" for number in range(count)
     ]
-    assert next(iter(merged)) == ("block0" if sizes[0] == 1 else f"block0 to block{sizes[0] - 1}")
-
-
-def test_no_group_is_left_with_one_block_where_others_have_four() -> None:
-    merged = _merged({f"block{n}": [f"block{n}.weight"] for n in range(13)}, 4)
-    assert [len(own) for own in merged.values()] == [4, 3, 3, 3]
+    assert next(iter(groups)) == ("0" if sizes[0] == 1 else f"0 to {sizes[0] - 1}")
 
 
 def test_a_quick_module_is_compared_by_parameter_and_a_slow_one_by_block() -> None:
     subject = ran(tower()).subject
     assert grouped(subject, FLOAT32, 0.0) == {name: [name] for name in subject.names}
-    by_block = grouped(subject, FLOAT32, block_groups._SECONDS)
+    by_block = grouped(subject, FLOAT32, SLOW)
     assert list(by_block) == ["first", "blocks.0", "blocks.1", "head"]
     assert grouped(subject, SIXTEEN_BIT, 0.0) == by_block
 

@@ -6,7 +6,6 @@ import pytest
 from rich.console import Console
 
 from gradient_check import display
-from gradient_check.checks.magnitudes import by_layer
 from gradient_check.display import _bar, _tail, render
 from gradient_check.findings.report import GradientReport
 from gradient_check.tests.test_report import CUT, DEAD, report
@@ -23,10 +22,6 @@ def test_checks_findings_and_norms_are_shown() -> None:
     text = shown(CUT, DEAD)
     for part in ("FAILED", "forward", "skipped", "graph-cut", "block (B), f:1", "WARN dead", "█"):
         assert part in text
-
-
-def test_the_parameters_of_a_layer_are_taken_together() -> None:
-    assert by_layer({"a.weight": 3.0, "a.bias": 4.0, "w": 1.0}) == {"a": 5.0, "(root)": 1.0}
 
 
 def test_long_layer_names_keep_their_end() -> None:

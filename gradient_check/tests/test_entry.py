@@ -4,13 +4,21 @@ import asyncio
 import functools
 import inspect
 import io
-from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 
 import pytest
 import torch
 
-from gradient_check.checks.entry import audit_entry
+from gradient_check.checks.entry import judge_entry
+from gradient_check.findings.examination import Examination
+from gradient_check.findings.report import Finding
 from gradient_check.tests.present import present
+
+
+def findings(entry: Callable[..., object]) -> list[Finding]:
+    exam = Examination()
+    judge_entry(exam, entry)
+    return exam.findings
 
 
 @torch.no_grad()
@@ -50,7 +58,7 @@ def wrapped(function):
     ],
 )
 def test_a_mode_on_an_async_entry_is_told_with_its_line(entry, mode: str) -> None:
-    (finding,) = audit_entry(entry)
+    (finding,) = findings(entry)
     assert (finding.code, finding.level) == ("async-decorated", "FAIL")
     assert f"decorated with torch's {mode}:" in finding.message
     assert "async def decorated_" in present(finding.line)
@@ -60,7 +68,7 @@ def test_a_mode_on_an_async_entry_is_told_with_its_line(entry, mode: str) -> Non
     "entry", [decorated_function, plain_coroutine, wrapped(plain_coroutine), wrapped(len)]
 )
 def test_other_entries_are_sound(entry) -> None:
-    assert list(audit_entry(entry)) == []
+    assert findings(entry) == []
 
 
 def words():
@@ -153,14 +161,14 @@ LATER = (
 
 @pytest.mark.parametrize("entry", LATER, ids=lambda entry: entry.__qualname__)
 def test_an_entry_that_returns_a_body_for_later_is_told_without_a_call(entry):
-    (finding,) = audit_entry(entry)
+    (finding,) = findings(entry)
     assert (finding.code, finding.level) == ("async-decorated", "FAIL")
     assert f"{entry.__name__} returns a generator or coroutine and decorated" in finding.message
     assert f"def {entry.__name__}(" in present(finding.line)
 
 
 def test_a_generator_behind_a_plain_wrapper_is_told():
-    (finding,) = audit_entry(generator_behind_a_wrapper)
+    (finding,) = findings(generator_behind_a_wrapper)
     assert "is a generator, wrapped by a plain function" in finding.message
 
 
@@ -175,15 +183,15 @@ def test_a_generator_behind_a_plain_wrapper_is_told():
     ],
 )
 def test_an_annotation_tells_where_the_source_does_not(annotation):
-    (finding,) = audit_entry(annotated(annotation))
+    (finding,) = findings(annotated(annotation))
     assert "is annotated as returning an iterator or awaitable and decorated" in finding.message
 
 
 def test_cogs_own_annotations_tell_it_too():
     cog = pytest.importorskip("cog")
     for kind in (cog.ConcatenateIterator, cog.AsyncConcatenateIterator):
-        assert len(list(audit_entry(annotated(kind[str])))) == 1
-    assert list(audit_entry(annotated(cog.File))) == []
+        assert len(findings(annotated(kind[str]))) == 1
+    assert findings(annotated(cog.File)) == []
 
 
 @torch.no_grad()
@@ -222,4 +230,4 @@ def returns_what_a_nested_generator_gave():
     ],
 )
 def test_what_has_run_when_it_returns_is_sound(entry):
-    assert list(audit_entry(entry)) == []
+    assert findings(entry) == []

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from gradient_check.checks.concurrency import ConcurrencyCheck
 from gradient_check.hooks.first_step import FirstStep, GradientFlowWarning
 from gradient_check.phases.errors import ConfigError, GradientFlowError
 
@@ -73,7 +72,8 @@ def test_a_warning_of_the_report_is_a_warning(on_failure):
 
 def test_inferences_that_disturb_each_other_are_a_note_in_a_training_run(monkeypatch):
     monkeypatch.setattr(
-        ConcurrencyCheck, "_trouble_of", lambda _, threads: "2 differ" if threads == 2 else ""
+        "gradient_check.check.judge_concurrency",
+        lambda operation: operation.flow.exam.add("WARN", "race", "two inferences differ"),
     )
     (finding,) = check(nn.Linear(4, 2)).findings  # without a warning, which fails a test here
     assert (finding.code, finding.level) == ("race", "NOTE")

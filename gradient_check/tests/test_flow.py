@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradient_check.checks import flow as module_under_test
+from gradient_check.checks import forward as module_under_test
+from gradient_check.checks.forward import judge_forward
 from gradient_check.exam.known.hosts import squares
 from gradient_check.tests.flows import flow_of, found, only, ran, tower
 from gradient_check.tests.present import present
@@ -15,7 +16,7 @@ from gradient_check.tests.present import present
 
 def test_a_sound_forward_leaves_loss_graph_and_ground() -> None:
     flow = flow_of(tower())
-    assert flow.run_forward() == {"loss": flow.loss}
+    assert judge_forward(flow) == {"loss": flow.loss}
     assert flow.loss == pytest.approx(flow.subject.forward())
     assert flow.has_graph
     assert flow.exam.grounds == {"loss"}
@@ -97,7 +98,7 @@ def test_a_replica_that_an_earlier_forward_froze_is_left_to_the_next_check() -> 
     flow.subject.thaw = lambda: None
     for parameter in flow.subject.parameters.values():
         parameter.requires_grad_(False)
-    flow.run_forward()
+    judge_forward(flow)
     assert found(flow) == []
     assert flow.exam.grounds == set()
 

@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from gradient_check.checks.inference import judge_inference
+from gradient_check.checks.perturbation import perturb_replica
 from gradient_check.exam.known.hosts import squares
 from gradient_check.tests.flows import flow_of, found, operation_of, subject_of, tower
 
@@ -68,8 +70,8 @@ def test_a_module_that_writes_lends_nothing_and_keeps_its_values() -> None:
     module = Writing()
     flow = flow_of(module, loss=squares)
     operation = operation_of(flow)
-    operation.serve_first()
-    operation.perturb()
+    judge_inference(operation)
+    perturb_replica(operation)
     assert operation.early_changes
     weights, base = flow.subject.weights, flow.subject.base
     assert weights is not None

@@ -7,21 +7,15 @@ import torch
 from torch import nn
 
 from gradient_check import check_gradients
-from gradient_check.checks.arrivals import GradientArrivals
-from gradient_check.checks.magnitudes import by_layer, judge_magnitudes
+from gradient_check.checks.magnitudes import judge_magnitudes
 from gradient_check.exam.known.hosts import rows, squares
-from gradient_check.tests.flows import found, only, ran, tower
+from gradient_check.tests.flows import found, measured, only, tower
 
 
 def flow_with(norms: dict[str, float]) -> Any:
-    flow = ran(tower())
-    GradientArrivals(flow)._measure()
+    flow = measured(tower())
     flow.gradient_norms = {**flow.gradient_norms, **norms}
     return flow
-
-
-def test_norms_are_taken_over_a_layer() -> None:
-    assert by_layer({"a.weight": 3.0, "a.bias": 4.0, "w": 1.0}) == {"a": 5.0, "(root)": 1.0}
 
 
 def test_usual_gradients_are_no_warning() -> None:

@@ -7,21 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check import check_gradients
-from gradient_check.checks.arrivals import GradientArrivals
-from gradient_check.checks.missing_gradients import MissingGradients
+from gradient_check.checks.missing_gradients import judge_missing_gradients
 from gradient_check.exam.known.hosts import Block, Tower, rows
-from gradient_check.tests.flows import found, only, ran, tower
+from gradient_check.tests.flows import found, measured, only, ran, tower
 from gradient_check.tests.models import seeded_module
 from gradient_check.tests.present import present
 from gradient_check.tests.test_backward_trace import Silent
 
 
 def judged(module: Any, *, leaked: bool = False, **rest):
-    flow = ran(module, **rest)
-    arrivals = GradientArrivals(flow)
-    arrivals._measure()
+    flow = measured(module, **rest)
     missing = [name for name in flow.subject.names if name not in flow.gradient_norms]
-    MissingGradients(flow).judge(missing, leaked=leaked)
+    judge_missing_gradients(flow, missing, leaked=leaked)
     return flow
 
 
@@ -158,9 +155,9 @@ def test_a_value_kept_from_the_first_forward_is_stale() -> None:
     flow = ran(module, probe=rows(3, 6))
     flow.exam.findings.clear()
     flow.subject.gradients()
-    GradientArrivals(flow)._measure()
+    flow.measure()
     missing = [name for name in flow.subject.names if name not in flow.gradient_norms]
-    MissingGradients(flow).judge(["blocks.1.linear.weight"], leaked=False)
+    judge_missing_gradients(flow, ["blocks.1.linear.weight"], leaked=False)
     assert "blocks.1.linear.weight" in missing
     finding = only(flow)
     assert finding.code == "stale-forward"

@@ -7,8 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check.check import check_gradients
-from gradient_check.checks.arrivals import GradientArrivals
+from gradient_check.checks.forward import judge_forward
+from gradient_check.checks.inference import judge_inference
 from gradient_check.checks.operation import Operation, apart, close
+from gradient_check.checks.perturbation import perturb_replica
+from gradient_check.checks.replica import judge_replica
+from gradient_check.checks.serving import judge_serving
 from gradient_check.exam.case import Question
 from gradient_check.exam.known import faults_serving
 from gradient_check.exam.known.hosts import rows, squares
@@ -22,29 +26,29 @@ NOISY = [q for q in faults_serving.questions if q.name in ("NoisyGate", "Posteri
 
 def served(module: Any, **rest) -> Operation:
     operation = operation_of(flow_of(module, **rest))
-    operation.serve_first()
+    judge_inference(operation)
     return operation
 
 
 def trained(module: Any, **rest) -> Operation:
     operation = served(module, **rest)
-    operation.flow.run_forward()
-    GradientArrivals(operation.flow)._measure()
+    judge_forward(operation.flow)
+    operation.flow.measure()
     return operation
 
 
 def test_inference_that_repeats_lays_the_ground() -> None:
     operation = served(tower())
-    subject = operation.subject
+    subject = operation.flow.subject
     assert torch.equal(present(operation.served), subject.serve(subject.base, subject.seed))
-    assert operation.exam.grounds == {"served"}
+    assert operation.flow.exam.grounds == {"served"}
     assert found(operation.flow) == []
 
 
 def test_inference_that_depends_on_the_seed_is_a_warning() -> None:
     operation = served(tower(lambda self, h: nn.functional.dropout(h, 0.3)))
     assert found(operation.flow) == [("WARN", "random-inference")]
-    assert operation.exam.grounds == {"served"}
+    assert operation.flow.exam.grounds == {"served"}
 
 
 def counting(self: Any, h: Tensor) -> Tensor:
@@ -55,7 +59,7 @@ def counting(self: Any, h: Tensor) -> Tensor:
 def test_inference_that_does_not_repeat_is_a_warning() -> None:
     operation = served(tower(counting))
     assert found(operation.flow) == [("WARN", "nondeterministic")]
-    assert operation.exam.grounds == set()
+    assert operation.flow.exam.grounds == set()
 
 
 def test_inference_that_raises_in_a_module_fails_with_its_place() -> None:
@@ -77,15 +81,15 @@ def test_a_loss_that_cannot_be_served_is_a_warning() -> None:
 def test_a_replica_at_the_bases_values_answers_as_the_base() -> None:
     flow = flow_of(tower())
     operation = operation_of(flow)
-    operation.serve_first()
-    operation.compare_replica()  # perturbed: it answers otherwise
+    judge_inference(operation)
+    judge_replica(operation)  # perturbed: it answers otherwise
     finding = only(flow)
     assert (finding.code, finding.level) == ("replica", "FAIL")
     assert "losses " in finding.message
     flow.exam.findings.clear()
     for name, parameter in flow.subject.parameters.items():
         parameter.detach().copy_(flow.subject.base.get_parameter(name))
-    operation.compare_replica()
+    judge_replica(operation)
     assert found(flow) == []
 
 
@@ -94,22 +98,22 @@ def test_a_perturbation_moves_the_replica_and_keeps_its_buffers() -> None:
     flow.subject.buffers = {}
     replica: Any = flow.subject.replica
     before = replica[0].weight.detach().clone()
-    operation_of(flow).perturb()
+    perturb_replica(operation_of(flow))
     assert not torch.equal(replica[0].weight, before)
     assert set(flow.subject.buffers) == {name for name, _ in replica.named_buffers()}
 
 
 def test_serving_an_adapter_agrees_with_an_eval_forward() -> None:
     operation = trained(tower())
-    operation.compare_serving()
+    judge_serving(operation)
     assert found(operation.flow) == []
-    assert operation.subject.loss.observer is None
+    assert operation.flow.subject.loss.observer is None
 
 
 def test_both_sides_of_the_comparison_begin_with_the_same_buffers() -> None:
     module = seeded_module(SpectralNet)
     operation = trained(module, probe=rows(4, 8))
-    operation.compare_serving()
+    judge_serving(operation)
     assert found(operation.flow) == []
 
 
@@ -121,7 +125,7 @@ def test_a_forward_that_writes_to_its_buffers_in_eval_agrees_with_itself() -> No
     module = tower(counting_in_a_buffer)
     module.blocks[1].register_buffer("count", torch.zeros(()))
     operation = trained(module)
-    operation.compare_serving()
+    judge_serving(operation)
     assert found(operation.flow)[-1] != ("FAIL", "serve-differs")
 
 
@@ -130,7 +134,7 @@ def test_a_short_cut_of_inference_fails() -> None:
         return h if torch.is_grad_enabled() else h * 1.05
 
     operation = trained(tower(short_cut))
-    operation.compare_serving()
+    judge_serving(operation)
     finding = only(operation.flow)
     assert (finding.code, finding.level) == ("serve-differs", "FAIL")
     assert "inference and an eval forward with gradients differ" in finding.message
@@ -154,7 +158,7 @@ class Auxiliary(nn.Module):
 
 def test_a_layer_that_inference_leaves_out_is_a_warning() -> None:
     operation = trained(Auxiliary())
-    operation.compare_serving()
+    judge_serving(operation)
     finding = only(operation.flow)
     assert (finding.code, finding.level) == ("serve-differs", "WARN")
     assert finding.parameters == ("extra.weight", "extra.bias")
@@ -183,7 +187,7 @@ def test_a_layer_beside_the_noise_of_training_is_a_warning() -> None:
 
 def test_a_copy_in_its_place_is_a_failure_with_the_copys_use() -> None:
     operation = trained(Auxiliary(copied=True))
-    operation.compare_serving()
+    judge_serving(operation)
     finding = only(operation.flow)
     assert finding.level == "FAIL"
     assert "table is a copy of extra.weight" in finding.message
@@ -192,14 +196,14 @@ def test_a_copy_in_its_place_is_a_failure_with_the_copys_use() -> None:
 
 def test_leaving_out_all_that_is_trained_is_a_failure() -> None:
     operation = trained(Auxiliary(), trainable="extra")
-    operation.compare_serving()
+    judge_serving(operation)
     assert found(operation.flow) == [("FAIL", "serve-differs")]
 
 
 def test_sixteen_bits_allow_more() -> None:
     operation = served(tower())
-    flow = operation.flow
-    wide = Operation(flow.subject, flow.guard, flow.exam, SIXTEEN_BIT, flow)
+    operation.flow.limits = SIXTEEN_BIT
+    wide = Operation(operation.flow)
     assert operation.same < 1e-3 < wide.same
 
 
@@ -236,7 +240,7 @@ def test_a_hook_that_the_first_inference_sets_is_a_warning() -> None:
     finding = only(operation.flow)
     assert (finding.level, finding.code) == ("WARN", "late-hooks")
     assert "blocks.1.linear" in finding.message
-    assert operation.census.changes(operation.subject.base) == []
+    assert operation.census.changes(operation.flow.subject.base) == []
 
 
 def test_hooks_that_every_inference_sets_are_named_in_words() -> None:
@@ -245,5 +249,5 @@ def test_hooks_that_every_inference_sets_are_named_in_words() -> None:
         return h
 
     operation = served(tower(piling))
-    changes = operation.census.changes(operation.subject.base)
+    changes = operation.census.changes(operation.flow.subject.base)
     assert changes == ["module blocks.1.linear (hooks) was 1 and is 3"]

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from gradient_check.instruments.selection import group_by_block, select
+from gradient_check.instruments.selection import by_layer, group_by_block, select
 from gradient_check.tests.flows import tower
 from gradient_check.tests.models import TinyTransformer, seeded_module
 
@@ -89,3 +89,7 @@ def test_what_lies_deep_beside_a_deep_list_is_grouped_where_the_paths_part() -> 
     module.a.scale = nn.Parameter(torch.ones(1))
     names = ["a.b.norm.0.weight", "a.c.0.weight", "a.scale", "a.b.layers.1.bias"]
     assert list(group_by_block(module, names)) == ["a.b.norm", "a.c", "a", "a.b.layers.1"]
+
+
+def test_norms_are_taken_over_a_layer() -> None:
+    assert by_layer({"a.weight": 3.0, "a.bias": 4.0, "w": 1.0}) == {"a": 5.0, "(root)": 1.0}

@@ -6,37 +6,36 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradient_check.checks import block_groups
-from gradient_check.checks.arrivals import GradientArrivals
-from gradient_check.checks.repeatability import Repeatability
-from gradient_check.checks.slopes import GradientSlopes, _unverified
-from gradient_check.checks.wrong_gradients import WrongGradients
+from gradient_check.checks.blocks import judge_blocks
+from gradient_check.checks.repeatability import judge_repeatability
+from gradient_check.checks.slopes import GradientSlopes
+from gradient_check.checks.whole_gradient import judge_whole_gradient
+from gradient_check.checks.wrong_gradients import judge_wrong_gradients
+from gradient_check.instruments import differences
 from gradient_check.instruments.differences import Verdict
 from gradient_check.instruments.directions import DirectionKind
-from gradient_check.tests.flows import found, only, ran, tower
+from gradient_check.tests.flows import found, measured, only, tower
 from gradient_check.tests.present import present
 from gradient_check.tests.test_locality import Tripled
 
 
 def slopes_of(module: nn.Module, **rest) -> GradientSlopes:
-    flow = ran(module, **rest)
-    GradientArrivals(flow)._measure()
-    return GradientSlopes(flow)
+    return GradientSlopes(measured(module, **rest))
 
 
-def judged(module: nn.Module, **rest):
-    slopes = slopes_of(module, **rest)
-    Repeatability(slopes.flow).judge()
-    slopes.judge_whole()
-    numbers = slopes.judge_blocks()
-    return slopes, numbers
+def judged(module: nn.Module, forward_seconds: float = 0.0):
+    """The comparisons of a module whose forward takes so long, and the numbers of its blocks."""
+    slopes = slopes_of(module)
+    judge_repeatability(slopes.flow)
+    slopes.flow.forward_seconds = forward_seconds
+    judge_whole_gradient(slopes)
+    return slopes, judge_blocks(slopes)
 
 
-def test_right_gradients_pass_parameter_by_parameter(monkeypatch) -> None:
-    monkeypatch.setattr(block_groups, "_SECONDS", 60.0)  # the machine may be busy
+def test_right_gradients_pass_parameter_by_parameter() -> None:
     slopes, numbers = judged(tower())
     assert found(slopes.flow) == []
-    assert set(slopes.verdicts) == {"(all)", *slopes.subject.names}
+    assert set(slopes.verdicts) == {"(all)", *slopes.flow.subject.names}
     assert numbers["worst error"] == max(v.error for v in slopes.verdicts.values())
     assert numbers["worst error"] < 0.003
 
@@ -45,8 +44,7 @@ def cut(self: nn.Module, h: Tensor) -> Tensor:
     return h * h.mean(-1, keepdim=True).detach()
 
 
-def test_a_wrong_gradient_fails_with_its_place_and_what_is_right(monkeypatch) -> None:
-    monkeypatch.setattr(block_groups, "_SECONDS", 60.0)  # the machine may be busy
+def test_a_wrong_gradient_fails_with_its_place_and_what_is_right() -> None:
     slopes, _ = judged(tower(cut))
     finding = only(slopes.flow)
     assert (finding.code, finding.level) == ("gradient-wrong", "FAIL")
@@ -66,23 +64,22 @@ def test_where_blocks_are_wrong_the_whole_is_not_named_too() -> None:
 
 def test_where_only_the_whole_is_wrong_every_parameter_is_named() -> None:
     slopes = slopes_of(tower(lambda self, h: Tripled.apply(h)))
-    slopes.judge_whole()
-    WrongGradients(slopes.flow, slopes.groups, slopes.verdicts)._report_wrong(["(all)"])
+    judge_whole_gradient(slopes)
+    judge_wrong_gradients(slopes, ["(all)"], [])
     finding = only(slopes.flow)
-    assert finding.parameters == tuple(slopes.subject.names)
+    assert finding.parameters == tuple(slopes.flow.subject.names)
     assert "right: none" in finding.message
 
 
 def test_the_whole_gradient_is_compared_along_itself() -> None:
     slopes = slopes_of(tower(lambda self, h: Tripled.apply(h)))
-    assert slopes.judge_whole()["error"] > 0.003
+    assert judge_whole_gradient(slopes)["error"] > 0.003
     assert slopes.verdicts["(all)"].wrong
-    assert slopes_of(tower()).judge_whole()["error"] < 0.003
+    assert judge_whole_gradient(slopes_of(tower()))["error"] < 0.003
 
 
-def test_a_deep_or_slow_model_is_tested_block_by_block(monkeypatch) -> None:
-    monkeypatch.setattr(block_groups, "_SECONDS", 0.0)
-    slopes, _ = judged(tower(cut))
+def test_a_deep_or_slow_model_is_tested_block_by_block() -> None:
+    slopes, _ = judged(tower(cut), forward_seconds=60.0)
     assert set(slopes.verdicts) == {"(all)", "first", "blocks.0", "blocks.1", "head"}
     finding = only(slopes.flow)
     assert "head" in finding.message.partition("right: ")[2]
@@ -99,7 +96,7 @@ def noisy(self: Any, h: Tensor) -> Tensor:
 
 def test_a_forward_that_does_not_repeat_is_a_warning_and_its_spread_is_kept() -> None:
     slopes = slopes_of(tower(noisy))
-    spread = Repeatability(slopes.flow).judge()["spread"]
+    spread = judge_repeatability(slopes.flow)["spread"]
     assert only(slopes.flow).code == "nondeterministic"
     assert spread == pytest.approx(slopes.flow.spread / abs(slopes.flow.loss))
     assert slopes.flow.spread > 0
@@ -108,36 +105,42 @@ def test_a_forward_that_does_not_repeat_is_a_warning_and_its_spread_is_kept() ->
 
 def test_a_forward_that_repeats_has_no_spread() -> None:
     slopes = slopes_of(tower())
-    assert Repeatability(slopes.flow).judge() == {"spread": 0.0}
+    assert judge_repeatability(slopes.flow) == {"spread": 0.0}
     assert found(slopes.flow) == []
 
 
 def test_what_is_wrong_at_one_point_only_is_a_kink_and_no_fault(monkeypatch) -> None:
     slopes = slopes_of(tower())
+    slopes.compare_blocks(slopes.flow.subject.names)
+    once, always = "first.weight", "head.bias"
+    slopes.verdicts |= dict.fromkeys((once, always), Verdict(1.0, wrong=True))
     points = []
 
-    def is_wrong(block: str, loss: float) -> bool:
+    def again(block: str, loss: float) -> Verdict:
         points.append(loss)
-        return block == "always"
+        return Verdict(1.0, wrong=block == always)
 
-    monkeypatch.setattr(slopes, "_is_wrong", is_wrong)
-    assert slopes._confirmed(["always", "once"]) == ["always"]
+    monkeypatch.setattr(slopes, "compare_again", again)
+    judge_blocks(slopes)
+    assert only(slopes.flow).parameters == (always,)
     assert len(points) == 3  # two at the first point, one at the second
     assert points[0] == points[1] != points[2]
-    assert slopes._confirmed([]) == []
 
 
-def test_a_rough_loss_is_a_warning() -> None:
-    slopes: Any = slopes_of(tower(lambda self, h: h + (h * 1e5).sin() * 1e-2))
-    Repeatability(slopes.flow).judge()
-    slopes.judge_blocks()
+def test_a_loss_that_jumps_is_at_most_rough() -> None:
+    slopes = slopes_of(tower(lambda self, h: h + (h * 1e5).sin() * 1e-2))
+    judge_repeatability(slopes.flow)
+    judge_blocks(slopes)
     assert {code for _, code in found(slopes.flow)} <= {"rough"}
-    slopes.verdicts = {"first": Verdict(1.0, rough=True)}
-    slopes.groups = {}
-    slopes._grouped = lambda: {}
-    slopes.flow.exam.findings.clear()
-    slopes.judge_blocks()
-    assert only(slopes.flow).code == "rough"
+
+
+def test_a_block_along_which_no_differences_agree_is_a_warning() -> None:
+    slopes = slopes_of(tower())
+    slopes.compare_blocks(slopes.flow.subject.names)
+    slopes.verdicts["first.weight"] = Verdict(1.0, rough=True)
+    judge_blocks(slopes)
+    assert found(slopes.flow) == [("WARN", "rough")]
+    assert "the gradient of first.weight," in only(slopes.flow).message
 
 
 def straight_through(self: nn.Module, h: Tensor) -> Tensor:
@@ -172,9 +175,9 @@ def test_in_a_large_module_few_groups_move_far_so_that_few_parameters_stay_unver
     monkeypatch,
 ) -> None:
     monkeypatch.setattr("gradient_check.instruments.subject.SMALL_BYTES", 0)
-    monkeypatch.setattr(block_groups, "_SECONDS", 0.0)
     torch.manual_seed(0)
-    slopes, numbers = judged(nn.Sequential(*[Step() for _ in range(24)]))
+    module = nn.Sequential(*[Step() for _ in range(24)])
+    slopes, numbers = judged(module, forward_seconds=60.0)
     assert found(slopes.flow) == []
     assert len(slopes.groups) == 8
     assert numbers["unverified"] == 0
@@ -198,15 +201,15 @@ class ByNorm(nn.Module):
 def test_a_large_module_is_compared_whole_along_its_values_alone(monkeypatch) -> None:
     monkeypatch.setattr("gradient_check.instruments.subject.SMALL_BYTES", 0)
     moved = []
-    compare = GradientSlopes._compare
+    compare = differences.compare
 
-    def noting(self, names, limit, ways, loss=None):
-        moved.append((len(names), ways))
-        return compare(self, names, limit, ways, loss)
+    def noting(forward, tensors, *rest, ways, **named):
+        moved.append((len(tensors), ways))
+        return compare(forward, tensors, *rest, ways=ways, **named)
 
-    monkeypatch.setattr(GradientSlopes, "_compare", noting)
+    monkeypatch.setattr(differences, "compare", noting)
     slopes = slopes_of(ByNorm())
-    slopes.judge_whole()
+    judge_whole_gradient(slopes)
     assert moved[0] == (1, [DirectionKind.VALUES])
     assert slopes.verdicts["(all, 1 of 2)"].wrong
     moved.clear()
@@ -230,7 +233,11 @@ def test_complex_gradients_are_compared_as_real_numbers() -> None:
     assert slopes.verdicts["mix"].error < 0.003
 
 
-@pytest.mark.parametrize(("error", "unseen"), [(0.001, ["b"]), (1e-4, [])])
+@pytest.mark.parametrize(("error", "unseen"), [(0.001, ["first.bias"]), (1e-4, [])])
 def test_what_is_small_beside_the_error_of_its_block_is_not_verified(error, unseen) -> None:
-    verdict = Verdict(error, predicted=1.0, noise=1e-5)
-    assert _unverified({"block": verdict}, {"block": {"a": 0.9994, "b": 0.0006}}) == unseen
+    slopes = slopes_of(tower())
+    slopes.groups = {"first": ["first.weight", "first.bias"]}
+    slopes.verdicts = {"first": Verdict(error, predicted=1.0, noise=1e-5)}
+    slopes.shares = {"first": {"first.weight": 0.9994, "first.bias": 0.0006}}
+    judge_blocks(slopes)
+    assert [name for f in slopes.flow.exam.findings for name in f.parameters] == unseen

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradient_check.checks.arrivals import GradientArrivals
-from gradient_check.checks.starting_point import StartingPoint
-from gradient_check.tests.flows import found, only, ran, tower
+from gradient_check.checks.flow import GradientFlow
+from gradient_check.checks.starting_point import judge_starting_point
+from gradient_check.tests.flows import found, measured, only, tower
 from gradient_check.tests.models import seeded_module
 from gradient_check.tests.present import present
 
@@ -26,17 +26,14 @@ class Factors(nn.Module):
         return self.linear(x) + x @ self.down.T @ self.up.T
 
 
-def judged(module: Any, **rest: Any) -> StartingPoint:
-    flow = ran(module, **rest)
-    GradientArrivals(flow)._measure()
-    point = StartingPoint(flow)
-    point.judge()
-    return point
+def judged(module: Any) -> GradientFlow:
+    flow = measured(module)
+    judge_starting_point(flow)
+    return flow
 
 
 def test_factors_that_both_begin_at_zero_are_never_left() -> None:
-    point = judged(seeded_module(lambda: Factors(0.0, 0.0)))
-    finding = only(point.flow)
+    finding = only(judged(seeded_module(lambda: Factors(0.0, 0.0))))
     assert (finding.level, finding.code) == ("FAIL", "grad-zero")
     assert finding.parameters == ("down", "up")
     assert "start one of them elsewhere" in finding.message
@@ -77,19 +74,19 @@ def given() -> Given:
 
 @pytest.mark.parametrize("make", [Drawn, Looped, Made, given], ids=lambda make: make.__name__)
 def test_the_line_that_makes_them_begin_at_zero_is_named_or_the_one_that_uses_them(make) -> None:
-    finding = only(judged(seeded_module(make)).flow)
+    finding = only(judged(seeded_module(make)))
     assert present(finding.line).endswith("# here")
 
 
 def test_a_factor_that_its_partner_wakes_is_sound() -> None:
-    assert found(judged(seeded_module(lambda: Factors(0.5, 0.0))).flow) == []
+    assert found(judged(seeded_module(lambda: Factors(0.5, 0.0)))) == []
 
 
 def test_zeros_that_have_a_gradient_are_sound() -> None:
     module = tower()
     for part in (module.first, module.head):
         nn.init.zeros_(part.bias)
-    assert found(judged(module).flow) == []
+    assert found(judged(module)) == []
 
 
 def test_what_only_the_probe_leaves_out_is_not_reported() -> None:
@@ -106,13 +103,12 @@ def test_what_only_the_probe_leaves_out_is_not_reported() -> None:
             is_open = (self.route.detach() != 0).float()
             return self.linear(x + is_open * self.expert(x)) + self.route
 
-    assert found(judged(seeded_module(Routed)).flow) == []
+    assert found(judged(seeded_module(Routed))) == []
 
 
 def test_values_and_gradients_are_as_before() -> None:
-    flow = ran(seeded_module(lambda: Factors(0.0, 0.0)))
-    GradientArrivals(flow)._measure()
+    flow = measured(seeded_module(lambda: Factors(0.0, 0.0)))
     own = flow.subject.parameters
     before = {n: (p.detach().clone(), p.grad) for n, p in own.items()}
-    StartingPoint(flow).judge()
+    judge_starting_point(flow)
     assert all(torch.equal(before[n][0], p) and before[n][1] is p.grad for n, p in own.items())

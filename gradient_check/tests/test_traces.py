@@ -8,25 +8,29 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 
 from gradient_check import check_gradients
-from gradient_check.checks.traces import LastingEffects
+from gradient_check.checks.base_changes import judge_base
+from gradient_check.checks.inference import judge_inference
+from gradient_check.checks.operation import Operation
+from gradient_check.checks.release import judge_release
 from gradient_check.exam.known.hosts import rows, squares
+from gradient_check.instruments.graph import leaf_of, nodes
 from gradient_check.tests.flows import flow_of, found, only, operation_of, tower
 from gradient_check.tests.present import present
 
 
-def traces_of(module: Any, **rest) -> LastingEffects:
+def served(module: Any, **rest) -> Operation:
     operation = operation_of(flow_of(module, **rest))
-    operation.serve_first()
-    operation.exam.findings.clear()
-    return LastingEffects(operation)
+    judge_inference(operation)
+    operation.flow.exam.findings.clear()
+    return operation
 
 
 def test_a_sound_forward_leaves_nothing() -> None:
-    traces = traces_of(tower())
-    assert traces.judge_release() == {"kept nodes": 0}
-    assert traces.judge_base() == {}
-    assert found(traces.operation.flow) == []
-    assert traces.subject.loss.observer is None
+    operation = served(tower())
+    assert judge_release(operation.flow) == {"kept nodes": 0}
+    assert judge_base(operation) == {}
+    assert found(operation.flow) == []
+    assert operation.flow.subject.loss.observer is None
 
 
 def keeping(self: Any, h: Tensor) -> Tensor:
@@ -35,9 +39,9 @@ def keeping(self: Any, h: Tensor) -> Tensor:
 
 
 def test_a_graph_that_stays_is_a_warning_with_its_keeper() -> None:
-    traces = traces_of(tower(keeping))
-    assert traces.judge_release()["kept nodes"] > 0
-    finding = only(traces.operation.flow)
+    operation = served(tower(keeping))
+    assert judge_release(operation.flow)["kept nodes"] > 0
+    finding = only(operation.flow)
     assert (finding.code, finding.level) == ("leak", "WARN")
     assert finding.module == "blocks.1.hidden"
     assert "kept by blocks.1.hidden" in finding.message
@@ -49,8 +53,8 @@ def test_a_graph_in_a_cycle_is_released_by_the_collector() -> None:
         ring.append(ring)
         return h
 
-    traces = traces_of(tower(cycle))
-    assert traces.judge_release() == {"kept nodes": 0}
+    operation = served(tower(cycle))
+    assert judge_release(operation.flow) == {"kept nodes": 0}
 
 
 def test_a_graph_that_the_next_forward_takes_is_stale() -> None:
@@ -58,28 +62,28 @@ def test_a_graph_that_the_next_forward_takes_is_stale() -> None:
         self.bank = [*getattr(self, "bank", [])[-1:], h * 1.0]
         return sum(self.bank)
 
-    traces = traces_of(tower(banked))
-    traces.judge_release()
-    finding = only(traces.operation.flow)
+    operation = served(tower(banked))
+    judge_release(operation.flow)
+    finding = only(operation.flow)
     assert (finding.code, finding.level) == ("stale-forward", "FAIL")
     assert "h * 1.0" in present(finding.line)
 
 
 def test_a_base_that_answers_otherwise_has_changed() -> None:
-    traces = traces_of(tower())
-    traces.operation.served = present(traces.operation.served) + 1
-    traces.judge_base()
-    finding = only(traces.operation.flow)
+    operation = served(tower())
+    operation.served = present(operation.served) + 1
+    judge_base(operation)
+    finding = only(operation.flow)
     assert (finding.code, finding.level) == ("base-changed", "FAIL")
     assert "answers differently after training a replica" in finding.message
 
 
 def test_answers_are_not_compared_where_inference_did_not_repeat() -> None:
-    traces = traces_of(tower())
-    traces.operation.served = present(traces.operation.served) + 1
-    traces.exam.grounds.clear()
-    traces.judge_base()
-    assert found(traces.operation.flow) == []
+    operation = served(tower())
+    operation.served = present(operation.served) + 1
+    operation.flow.exam.grounds.clear()
+    judge_base(operation)
+    assert found(operation.flow) == []
 
 
 def writing(self: Any, h: Tensor) -> Tensor:
@@ -156,10 +160,10 @@ def test_what_follows_in_the_forward_needs_a_copy_of_its_own() -> None:
 
 
 def test_a_forward_that_writes_to_its_weights_is_placed() -> None:
-    traces = traces_of(tower(writing))
-    traces.subject.serve(traces.subject.base)
-    traces.judge_base()
-    finding = traces.exam.findings[-1]
+    operation = served(tower(writing))
+    operation.flow.subject.serve(operation.flow.subject.base)
+    judge_base(operation)
+    finding = operation.flow.exam.findings[-1]
     assert finding.code == "base-changed"
     assert "forwards changed the base: tensor blocks.1.linear.weight" in finding.message
     assert "(version)" not in finding.message
@@ -169,30 +173,31 @@ def test_a_forward_that_writes_to_its_weights_is_placed() -> None:
 
 def test_a_callers_module_that_was_changed_is_told() -> None:
     module = tower()
-    traces = traces_of(module)
+    operation = served(module)
     module.head.weight.data.mul_(2)
-    traces.judge_base()
-    assert "head.weight was written to" in only(traces.operation.flow).message
+    judge_base(operation)
+    assert "head.weight was written to" in only(operation.flow).message
 
 
 def test_a_flag_that_was_left_is_told_once_as_a_flag() -> None:
-    traces = traces_of(tower())
+    operation = served(tower())
     torch.set_default_dtype(torch.float64)
     try:
-        traces.judge_base()
+        judge_base(operation)
     finally:
         torch.set_default_dtype(torch.float32)
-    finding = only(traces.operation.flow)
+    finding = only(operation.flow)
     assert (finding.code, finding.level) == ("flags-changed", "FAIL")
     assert "default dtype was torch.float32 and is torch.float64" in finding.message
 
 
 @pytest.mark.parametrize("loss", [squares, lambda output: squares(output).mean()])
-def test_the_marks_are_on_inner_nodes_only(loss) -> None:
-    traces = traces_of(tower(), loss=loss)
-    names = [name for name, _ in traces._marked_forward()]
-    assert names
-    assert not any("AccumulateGrad" in name for name in names)
+def test_of_a_graph_that_stays_the_inner_nodes_are_counted(loss) -> None:
+    flow = served(tower(keeping), loss=loss).flow
+    kept = judge_release(flow)["kept nodes"]
+    replica: Any = flow.subject.replica
+    graph = list(nodes(replica.blocks[1].hidden.grad_fn))
+    assert kept == len([node for node in graph if leaf_of(node) is None]) < len(graph)
 
 
 def old_spectral() -> Any:

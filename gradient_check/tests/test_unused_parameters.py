@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from gradient_check.checks.unused_parameters import UnusedParameters
+from gradient_check.checks.unused_parameters import judge_unused_parameters
 from gradient_check.exam.known.hosts import Block, Tower
 from gradient_check.tests.flows import found, only, ran
 
@@ -24,12 +24,12 @@ NAMES = ["blocks.1.second.bias", "blocks.1.third.bias"]
 
 def test_what_another_draw_reaches_is_a_warning_and_what_none_does_fails() -> None:
     flow = ran(Tower(Sometimes()))
-    UnusedParameters(flow).judge(NAMES)
+    judge_unused_parameters(flow, NAMES)
     assert found(flow) == [("WARN", "unreached"), ("FAIL", "unused")]
     assert [finding.parameters for finding in flow.exam.findings] == [(n,) for n in NAMES]
 
 
 def test_where_nothing_is_used_other_draws_are_not_asked() -> None:
     flow = ran(Tower(Sometimes()))
-    UnusedParameters(flow).judge(list(flow.subject.names))
+    judge_unused_parameters(flow, list(flow.subject.names))
     assert only(flow).code == "unused"

@@ -7,8 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check.check import check_gradients
-from gradient_check.checks.arrivals import GradientArrivals
-from gradient_check.checks.update import Update, _entries, _largest, _Step
+from gradient_check.checks.entry_samples import EntrySamples
+from gradient_check.checks.flow import GradientFlow
+from gradient_check.checks.forward import judge_forward
+from gradient_check.checks.inference import judge_inference
+from gradient_check.checks.still_loss import judge_still_loss
+from gradient_check.checks.update import judge_update
 from gradient_check.exam.known.hosts import squares
 from gradient_check.instruments.differences import FLOAT32, SIXTEEN_BIT
 from gradient_check.instruments.portions import STEPS
@@ -16,22 +20,21 @@ from gradient_check.tests.flows import flow_of, found, only, operation_of, sgd, 
 from gradient_check.tests.present import present
 
 
-def update_of(module: Any, **rest) -> Update:
+def trained(module: Any, **rest) -> GradientFlow:
     flow = flow_of(module, **rest)
-    operation = operation_of(flow)
-    operation.serve_first()
-    flow.run_forward()
-    GradientArrivals(flow)._measure()
-    return Update(operation)
+    judge_inference(operation_of(flow))
+    judge_forward(flow)
+    flow.measure()
+    return flow
 
 
 def test_a_sound_step_lowers_the_loss_by_about_what_was_predicted() -> None:
-    update = update_of(tower(), make_optimizer=sgd(1e-3))
-    numbers = update.take_step()
-    assert found(update.flow) == []
-    assert "stepped" in update.exam.grounds
-    assert numbers["loss before"] == pytest.approx(update.flow.loss)
-    assert numbers["loss after"] == pytest.approx(update.subject.forward())
+    flow = trained(tower(), make_optimizer=sgd(1e-3))
+    numbers = judge_update(flow)
+    assert found(flow) == []
+    assert "stepped" in flow.exam.grounds
+    assert numbers["loss before"] == pytest.approx(flow.loss)
+    assert numbers["loss after"] == pytest.approx(flow.subject.forward())
     descent = numbers["loss after"] - numbers["loss before"]
     assert descent < 0
 
@@ -45,56 +48,56 @@ def test_a_loss_that_is_no_number_after_a_step_is_told() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return x @ self.weight.sqrt()
 
-    update = update_of(Rooted(), make_optimizer=sgd(1e6))
-    numbers = update.take_step()
-    assert ("FAIL", "loss-nonfinite") in found(update.flow)
+    flow = trained(Rooted(), make_optimizer=sgd(1e6))
+    numbers = judge_update(flow)
+    assert ("FAIL", "loss-nonfinite") in found(flow)
     assert numbers["loss after"] != numbers["loss after"]
 
 
 def test_in_a_large_module_forwards_after_a_step_end_with_the_first_that_sees_one(monkeypatch):
     monkeypatch.setattr("gradient_check.instruments.subject.SMALL_BYTES", 0)
-    update = update_of(tower(), make_optimizer=sgd(1e-3))
-    assert len(update.subject.portions(STEPS)) == STEPS
+    flow = trained(tower(), make_optimizer=sgd(1e-3))
+    assert len(flow.subject.portions(STEPS)) == STEPS
     losses: list[float] = []
-    forward = update.subject.forward
+    forward = flow.subject.forward
 
     def noted() -> float:
         losses.append(forward())
         return losses[-1]
 
-    monkeypatch.setattr(update.subject, "forward", noted)
-    numbers = update.take_step()
+    monkeypatch.setattr(flow.subject, "forward", noted)
+    numbers = judge_update(flow)
     assert losses == [numbers["loss after"]]
     assert numbers["loss after"] < numbers["loss before"]
 
 
 def test_a_step_uphill_is_a_warning() -> None:
-    update = update_of(tower(), make_optimizer=sgd(0.1, maximize=True))
-    assert update.take_step()["predicted"] > 0
-    assert found(update.flow) == [("WARN", "ascent")]
+    flow = trained(tower(), make_optimizer=sgd(0.1, maximize=True))
+    assert judge_update(flow)["predicted"] > 0
+    assert found(flow) == [("WARN", "ascent")]
 
 
 def test_with_an_optimizer_of_other_parameters_no_step_is_taken() -> None:
-    update = update_of(tower(), make_optimizer=lambda p: torch.optim.SGD(list(p)[:6], lr=0.1))
-    before = update.subject.forward()
-    assert update.take_step() == {}
-    assert update.subject.forward() == before
-    assert found(update.flow) == [("FAIL", "not-optimized")]
-    assert "stepped" not in update.exam.grounds
+    flow = trained(tower(), make_optimizer=lambda p: torch.optim.SGD(list(p)[:6], lr=0.1))
+    before = flow.subject.forward()
+    assert judge_update(flow) == {}
+    assert flow.subject.forward() == before
+    assert found(flow) == [("FAIL", "not-optimized")]
+    assert "stepped" not in flow.exam.grounds
 
 
 def test_at_a_rate_of_zero_a_step_is_taken_and_not_called_lost() -> None:
-    update = update_of(tower(), make_optimizer=sgd(0.0))
-    update.take_step()
-    assert ("FAIL", "lr-zero") in found(update.flow)
-    assert "step-lost" not in {code for _, code in found(update.flow)}
-    assert "stepped" in update.exam.grounds
+    flow = trained(tower(), make_optimizer=sgd(0.0))
+    judge_update(flow)
+    assert ("FAIL", "lr-zero") in found(flow)
+    assert "step-lost" not in {code for _, code in found(flow)}
+    assert "stepped" in flow.exam.grounds
 
 
 def test_an_update_below_the_dtypes_resolution_is_lost() -> None:
-    update = update_of(tower(), make_optimizer=sgd(1e-30))
-    update.take_step()
-    finding = only(update.flow)
+    flow = trained(tower(), make_optimizer=sgd(1e-30))
+    judge_update(flow)
+    finding = only(flow)
     assert (finding.code, finding.level) == ("step-lost", "FAIL")
     assert len(finding.parameters) == 8
 
@@ -114,10 +117,10 @@ class Caching(nn.Module):
 
 @pytest.mark.parametrize("limits", [FLOAT32, SIXTEEN_BIT], ids=["32 bits", "16 bits"])
 def test_a_loss_that_a_step_should_have_moved_is_stale(limits) -> None:
-    update = update_of(Caching())
-    update.flow.limits = limits
-    update.take_step()
-    finding = only(update.flow)
+    flow = trained(Caching())
+    flow.limits = limits
+    judge_update(flow)
+    finding = only(flow)
     assert (finding.code, finding.level) == ("stale-forward", "FAIL")
 
 
@@ -152,33 +155,33 @@ def test_a_step_that_16_bits_round_away_is_no_fault(precision: str) -> None:
 
 
 def test_a_still_loss_in_16_bits_costs_two_forwards_at_most(monkeypatch) -> None:
-    update = update_of(tower())
-    update.flow.limits = SIXTEEN_BIT
+    flow = trained(tower())
+    flow.limits = SIXTEEN_BIT
     losses: list[float] = []
-    forward = update.subject.forward
+    forward = flow.subject.forward
 
     def noted() -> float:
         losses.append(forward())
         return losses[-1]
 
-    monkeypatch.setattr(update.subject, "forward", noted)
-    update._judge_still(_Step(update.flow.loss, update.flow.loss, -1.0, (), 1))
-    assert found(update.flow) == []
+    monkeypatch.setattr(flow.subject, "forward", noted)
+    judge_still_loss(flow, flow.loss, -1.0)
+    assert found(flow) == []
     assert len(losses) <= 2
 
 
 def test_a_loss_that_no_parameter_moves_is_flat() -> None:
-    update = update_of(tower(), loss=lambda output: squares(output) * 0 + 1)
-    update.flow.gradient_norms = dict.fromkeys(update.subject.names, 1e-12)
-    update._judge_still(_Step(1.0, 1.0, 0.0, (), 1))
-    assert found(update.flow) == [("FAIL", "flat")]
+    flow = trained(tower(), loss=lambda output: squares(output) * 0 + 1)
+    flow.gradient_norms = dict.fromkeys(flow.subject.names, 1e-12)
+    judge_still_loss(flow, 1.0, 0.0)
+    assert found(flow) == [("FAIL", "flat")]
 
 
 def test_a_step_too_small_to_see_is_nothing_to_tell() -> None:
-    update = update_of(tower())
-    loss = update.flow.loss
-    update._judge_still(_Step(loss, loss, -1e-9, (), 1))
-    assert found(update.flow) == []
+    flow = trained(tower())
+    loss = flow.loss
+    judge_still_loss(flow, loss, -1e-9)
+    assert found(flow) == []
 
 
 def test_a_gradient_that_a_later_step_lacks_is_cut() -> None:
@@ -186,38 +189,50 @@ def test_a_gradient_that_a_later_step_lacks_is_cut() -> None:
         self.calls = getattr(self, "calls", 0) + 1
         return h.detach() if self.calls > 1 else h
 
-    update = update_of(tower(later))
-    update.take_step()
-    finding = only(update.flow)
+    flow = trained(tower(later))
+    judge_update(flow)
+    finding = only(flow)
     assert (finding.code, finding.level) == ("graph-cut", "FAIL")
     assert "h.detach() if" in present(finding.line)
     assert "blocks.1.linear.weight" in finding.parameters
 
 
-def test_the_largest_entry_is_among_those_that_are_looked_at(monkeypatch) -> None:
-    gradient = torch.tensor([[0.1, -3.0], [2.0, 0.0]])
-    assert _largest(gradient) == 1
-    assert _largest(gradient.to_sparse()) == 1
-    assert _largest(torch.zeros(3)) is None
-    assert _largest(torch.zeros(0)) is None
-    monkeypatch.setattr("gradient_check.checks.update._SAMPLE", 2)
-    assert _entries(torch.arange(5.0), 4).tolist() == [4.0, 0.0, 1.0]
+LONG = 20_000  # entries, of which the first 16,384 are looked at, and the largest among the others
 
 
-@pytest.mark.parametrize("place", [0, 5, 7, 8, 9])
+def moved_at(place: int, gradient: Tensor) -> list[float]:
+    """How far the entries that are looked at have moved, where one entry moves by 1."""
+    weight = nn.Parameter(torch.zeros(gradient.shape))
+    weight.grad = gradient
+    samples = EntrySamples({"weight": weight})
+    samples.take()
+    with torch.no_grad():
+        weight.view(-1)[place] += 1
+    return [entry for own in samples.moved().values() for entry in own.tolist()]
+
+
+@pytest.mark.parametrize("place", [0, 4095, 4096, 8191, 16_384, LONG - 1])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_of_a_long_gradient_the_largest_entry_is_found_by_rows(monkeypatch, place, sign) -> None:
-    monkeypatch.setattr("gradient_check.checks.update._ROW", 4)
-    gradient = torch.linspace(-0.5, 0.5, 10).view(5, 2)
+def test_the_entry_of_the_largest_gradient_is_looked_at_wherever_it_is(place, sign) -> None:
+    gradient = torch.linspace(-0.5, 0.5, LONG).view(-1, 2)
     gradient.view(-1)[place] = sign
-    assert _largest(gradient) == place
-    assert _largest(torch.zeros(10)) is None
+    assert moved_at(place, gradient)[0] == 1.0
+
+
+def test_of_a_sparse_gradient_too_the_largest_entry_is_looked_at() -> None:
+    gradient = torch.tensor([[0.1, -3.0], [2.0, 0.0]]).to_sparse()
+    assert moved_at(1, gradient) == [1.0, 0.0, 1.0, 0.0, 0.0]
+
+
+def test_without_a_gradient_other_than_0_nothing_is_looked_at() -> None:
+    assert moved_at(0, torch.zeros(3)) == []
+    assert moved_at(0, torch.zeros(LONG)) == []
 
 
 def test_a_step_too_small_to_see_beside_terms_that_cancel_is_nothing_to_tell() -> None:
-    update = update_of(tower())
-    update.flow.loss = 1e-9  # of terms as large as the slope reaches
-    update._judge_still(_Step(1e-9, 1e-9, -1e-8, (), 1))
-    assert found(update.flow) == []
-    update._judge_still(_Step(1e-9, 1e-9, -1.0, (), 1))
-    assert found(update.flow) == [("FAIL", "stale-forward")]
+    flow = trained(tower())
+    flow.loss = 1e-9  # of terms as large as the slope reaches
+    judge_still_loss(flow, 1e-9, -1e-8)
+    assert found(flow) == []
+    judge_still_loss(flow, 1e-9, -1.0)
+    assert found(flow) == [("FAIL", "stale-forward")]

@@ -3,18 +3,16 @@
 import torch
 from torch import Tensor, nn
 
-from gradient_check.checks.arrivals import GradientArrivals
-from gradient_check.checks.zero_gradients import ZeroGradients
+from gradient_check.checks.zero_gradients import judge_zero_gradients
 from gradient_check.exam.known.hosts import Block, Tower
-from gradient_check.tests.flows import found, only, ran, tower
+from gradient_check.tests.flows import found, measured, only, tower
 from gradient_check.tests.present import present
 
 
 def judged(module: nn.Module):
-    flow = ran(module)
-    GradientArrivals(flow)._measure()
+    flow = measured(module)
     zero = [name for name, norm in flow.gradient_norms.items() if norm == 0]
-    ZeroGradients(flow).judge(zero)
+    judge_zero_gradients(flow, zero)
     return flow
 
 

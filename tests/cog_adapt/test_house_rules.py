@@ -38,8 +38,6 @@ EXCEPTIONS: dict[str, str] = {
     "gradient_check/phases/gradient_step.py": "a step is forward, backward, clip and update",
     "cog_adapt/runner/adaptation/run.py": "the state of one run, between ticks, has one owner",
     "gradient_check/check.py": "the call has a keyword for each thing that is declared",
-    "gradient_check/checks/operation.py": "inferences follow one another, each judged by the first",
-    "gradient_check/checks/slopes.py": "the whole, blocks and values share one set of limits",
     "predict.py": "each of Cog's inputs, and what it becomes, is given by its name",
     "examples/lm/predict.py": "the same",
     "cog_adapt/server/service/worker.py": "the states of one worker, start to end, have one owner",

@@ -20,7 +20,7 @@ from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import Adapter
 from gradient_check import GradientReport
-from gradient_check.check import check_modes
+from gradient_check.checks.modes import judge_modes
 from gradient_check.findings.examination import Examination, Numbers
 from gradient_check.phases.modes import run_setup
 
@@ -38,7 +38,7 @@ def check_quickly(model: LoadedModel, entry: Callable[..., object] | None) -> Gr
 def _check(model: LoadedModel, entry: Callable[..., object] | None) -> GradientReport:
     began, exam = time.perf_counter(), Examination()
     quick = _QuickTest(model, exam)
-    exam.check("modes", lambda: check_modes(exam, entry))
+    exam.check("modes", lambda: judge_modes(exam, entry))
     exam.check("serve before", quick.serve_before)
     exam.check("step", quick.take_step, needs=("served",))
     exam.check("serve after", quick.serve_after, needs=("stepped",))
