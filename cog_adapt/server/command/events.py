@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from cog_adapt.command.client import Client, content, refusal
+from cog_adapt.server.command.client import Client, content, refusal
 from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.protocol import Kind
 

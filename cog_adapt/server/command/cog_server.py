@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import httpx2
 
-from cog_adapt.command.local_server import free_port, python_path
+from cog_adapt.server.command.local_server import free_port, python_path
 
 PORT_ATTEMPTS = 3
 BUSY_ATTEMPTS = 40
@@ -117,7 +117,7 @@ def write_schema(
     """Write `.cog/openapi_schema.json` in the folder, as `cog build` would."""
     path = folder / ".cog" / "openapi_schema.json"
     subprocess.run(
-        [sys.executable, "-m", "cog_adapt.command.openapi", "--output", str(path)],
+        [sys.executable, "-m", "cog_adapt.server.command.openapi", "--output", str(path)],
         cwd=folder,
         env=_environment(predict, train, env or {}),
         check=True,

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cog_adapt.command.client import Client
-from cog_adapt.command.events import RunRequest, cancel, follow
-from cog_adapt.command.inputs import Flags, fit_inputs, read_flags
-from cog_adapt.command.interrupts import canceling
-from cog_adapt.command.local_server import local_server
-from cog_adapt.command.results import OutputPath, as_text, write, write_files
-from cog_adapt.command.schema import InputSchema
+from cog_adapt.server.command.client import Client
+from cog_adapt.server.command.events import RunRequest, cancel, follow
+from cog_adapt.server.command.inputs import Flags, fit_inputs, read_flags
+from cog_adapt.server.command.interrupts import canceling
+from cog_adapt.server.command.local_server import local_server
+from cog_adapt.server.command.results import OutputPath, as_text, write, write_files
+from cog_adapt.server.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Kind
 
 if TYPE_CHECKING:
-    from cog_adapt.command.display import Display
+    from cog_adapt.server.command.display import Display
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -57,7 +57,7 @@ def run_once(options: Options) -> int:
         StorageError: a result cannot be written.
     """
     # Imported here because of rich, without which `openapi` runs the user's code.
-    from cog_adapt.command.display import Display
+    from cog_adapt.server.command.display import Display
 
     flags = read_flags(options.flags)
     target = OutputPath(options.output, "weights" if options.kind == "train" else "output")
