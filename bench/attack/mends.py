@@ -180,8 +180,8 @@ BREAKS = (
         "M1",
         "cached events are anybody's",
         f"{_SERVER}/service/event_cache.py",
-        "return self._ended.get((name, owner))",
-        "return next((each for (id_, _), each in self._ended.items() if id_ == name), None)",
+        "return self._ended.get((owner, name))",
+        "return next((each for (_, id_), each in self._ended.items() if id_ == name), None)",
         f"{_TESTS}/server/api/test_owners_walk.py",
     ),
     Break(

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from cog_adapt.owner_bytes import OwnerBytes
 from cog_adapt.runner.devices.memory import in_words
-from cog_adapt.runner.owner_bytes import OwnerBytes
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
 
 _FEWEST_TO_SHARE = 8

@@ -57,7 +57,7 @@ class Dispatcher:
         events = RunEvents(self.slots, recorder, observer, self.end, budgets.answers)
         self.slots.workers.append(Worker(config, events, settings))
         self.predictions: dict[tuple[str, str, str], Prediction] = {}
-        most_cached = 0 if settings.strict_cog else min(_CACHE_BYTES, budgets.events.most)
+        most_cached = 0 if settings.strict_cog else int(min(_CACHE_BYTES, budgets.events.most))
         self.event_cache = EventCache(most_cached, budgets.events)
 
     @property

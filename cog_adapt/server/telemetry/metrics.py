@@ -63,8 +63,12 @@ class Used(Protocol):
     """
 
     name: str
-    used: int
-    most: float
+
+    @property
+    def used(self) -> int: ...  # noqa: D102 - above
+
+    @property
+    def most(self) -> float: ...  # noqa: D102 - above
 
     @property
     def largest(self) -> int: ...  # noqa: D102 - above
