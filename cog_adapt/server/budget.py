@@ -141,10 +141,34 @@ class MemoryBudgets:
     def of(cls, settings: Settings) -> "MemoryBudgets":
         """Make them by the settings; Cog has none."""
         return cls(
-            queue=_in_memory("waiting inputs", "QUEUE_BYTES", settings.queue_bytes, 8, settings),
-            events=_in_memory("events", "EVENT_BYTES", settings.event_bytes, 64, settings),
-            answers=_in_memory("answers", "ANSWER_BYTES", settings.answer_bytes, 8, settings),
-            webhooks=_in_memory("webhooks", "WEBHOOK_BYTES", settings.webhook_bytes, 64, settings),
+            queue=_in_memory(
+                name="waiting inputs",
+                setting="QUEUE_BYTES",
+                most=settings.queue_bytes,
+                part=8,
+                settings=settings,
+            ),
+            events=_in_memory(
+                name="events",
+                setting="EVENT_BYTES",
+                most=settings.event_bytes,
+                part=64,
+                settings=settings,
+            ),
+            answers=_in_memory(
+                name="answers",
+                setting="ANSWER_BYTES",
+                most=settings.answer_bytes,
+                part=8,
+                settings=settings,
+            ),
+            webhooks=_in_memory(
+                name="webhooks",
+                setting="WEBHOOK_BYTES",
+                most=settings.webhook_bytes,
+                part=64,
+                settings=settings,
+            ),
         )
 
     def __iter__(self) -> Iterator[Budget]:
@@ -153,14 +177,22 @@ class MemoryBudgets:
 
 def body_budget(settings: Settings) -> Budget:
     """Make the budget of bodies that are being received and served."""
-    return _in_memory("request bodies", "BODY_BYTES", settings.body_bytes, 8, settings)
+    return _in_memory(
+        name="request bodies",
+        setting="BODY_BYTES",
+        most=settings.body_bytes,
+        part=8,
+        settings=settings,
+    )
 
 
 def _in_memory(name: str, setting: str, most: int | None, part: int, settings: Settings) -> Budget:
     if settings.strict_cog:
         return Budget(name, setting, math.inf)
     memory = share_of(memory_bytes(), settings.memory_share)
-    return Budget(name, setting, most or memory // part, settings.owner_share)
+    return Budget(
+        name=name, setting=setting, most=most or memory // part, share=settings.owner_share
+    )
 
 
 @functools.cache

@@ -146,7 +146,7 @@ class AdapterRoutes:
     ) -> Response:
         """Return an adapter as a file; only its owner gets the receipt."""
         find = _find_own if format == "receipt" else AdapterService.find
-        adapter = await find(adapters, asker, reference, owner)
+        adapter = await find(adapters, asker, reference, owner=owner)
         media_type, ending = FORMATS[format]
         name = _NOT_IN_A_FILE_NAME.sub("_", f"{adapter['id']}.{ending}")
         return FileResponse(await adapters.export(adapter, format), name, media_type)
@@ -173,7 +173,7 @@ class AdapterRoutes:
         """Name, note, pin, share, let expire or give to another owner."""
         changes = await _read_changes(request)
         _check_receiver(asker, changes)
-        adapter = await _find_own(adapters, asker, reference, owner)
+        adapter = await _find_own(adapters, asker, reference, owner=owner)
         return json_response(await adapters.change(adapter, changes))
 
     async def remove(
@@ -184,7 +184,7 @@ class AdapterRoutes:
         owner: Owner = None,
     ) -> Response:
         """Remove an adapter; what was made from it stays, and is named."""
-        adapter = await _find_own(adapters, asker, reference, owner)
+        adapter = await _find_own(adapters, asker, reference, owner=owner)
         return json_response(await adapters.remove(adapter))
 
 

@@ -137,7 +137,13 @@ class HistoryRoutes:
     ) -> Response:
         """Return some records, newest first."""
         try:
-            page = await service.records.page(self._kind, statuses, cursor, limit, asker.listed)
+            page = await service.records.page(
+                kind=self._kind,
+                statuses=statuses,
+                cursor=cursor,
+                limit=limit,
+                owner=asker.listed,
+            )
         except InputError as error:
             raise NotFound(f"there is no such page: {error}.") from error
         results = [asker.view(record) for record in page.records]

@@ -41,7 +41,9 @@ class RecordLookup:
     def __init__(
         self, service: PredictionService, asker: RequestCaller, prediction_id: str
     ) -> None:
-        self.service, self.asker, self.id = service, asker, prediction_id
+        self.service = service
+        self.asker = asker
+        self.id = prediction_id
 
     async def owner(self, kind: Kind) -> str:
         """Return to whose record the id leads; to the asker's own where there is no other.

@@ -124,14 +124,20 @@ class _Call:
 
     def __init__(self, request: Request, kind: Kind) -> None:
         parts = parts_of(request)
-        self.request, self.service = request, parts.service
-        self.is_strict, self.asker = parts.settings.strict_cog, asker_of(request)
+        self.request = request
+        self.service = parts.service
+        self.is_strict = parts.settings.strict_cog
+        self.asker = asker_of(request)
         dispatcher = self.service.dispatcher(kind)
         if dispatcher is None:
             raise NotFound(f"this server runs no {NOUNS[kind]}s; it has no code for them.")
         self.dispatcher: Dispatcher = dispatcher
         self.parser = RequestParser(
-            self.service, parts.webhooks, kind, dispatcher.kind, parts.large_bodies
+            service=self.service,
+            webhooks=parts.webhooks,
+            kind=kind,
+            runs=dispatcher.kind,
+            large=parts.large_bodies,
         )
 
 

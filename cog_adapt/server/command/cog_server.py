@@ -81,11 +81,11 @@ class CogServer:
         another sometimes gets 409. A test of 409 itself makes one attempt.
         """
         for _ in range(busy_attempts - 1):
-            response = self.request("POST", path, body, headers)
+            response = self.request("POST", path, body=body, headers=headers)
             if response.status_code != 409:
                 return response
             time.sleep(BUSY_PAUSE)
-        return self.request("POST", path, body, headers)
+        return self.request("POST", path, body=body, headers=headers)
 
     def stream(
         self, path: str, body: object, headers: Mapping[str, str] | None = None
@@ -154,7 +154,7 @@ def cog_server(  # noqa: PLR0913 - what an image's environment says
     log = folder / ".cog" / f"coglet-{mode}.log"
     log.parent.mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
-        start = partial(_started, folder, environment, mode, log)
+        start = partial(_started, folder, environment=environment, mode=mode, log=log)
         yield _on_a_free_port(stack, start, partial(_wait_until, until, seconds=ready_seconds))
 
 
@@ -198,7 +198,7 @@ def _started(
         )
     try:
         with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as client:
-            yield CogServer(f"http://127.0.0.1:{port}", log, process, client)
+            yield CogServer(url=f"http://127.0.0.1:{port}", log=log, process=process, client=client)
     finally:
         _stop(process)
 

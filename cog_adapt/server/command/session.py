@@ -65,9 +65,9 @@ def run_once(options: Options) -> int:
     display = Display()
     with _server(options) as client:
         with display:
-            run = _prepare(options, flags, client, display)
+            run = _prepare(options=options, flags=flags, client=client, display=display)
             final, was_interrupted = _run(client, run, display)
-        code = _conclude(options, final, target, display)
+        code = _conclude(options=options, final=final, target=target, display=display)
     return INTERRUPTED if was_interrupted and final["status"] == "canceled" else code
 
 
@@ -88,7 +88,12 @@ def _prepare(options: Options, flags: Flags, client: Client, display: "Display")
     display.phase("starting")
     shows_text = schema.is_text and not options.whole and options.output is None
     display.expect(schema.steps(inputs), is_text=schema.is_text, streams_text=shows_text)
-    return RunRequest(options.kind, uuid.uuid4().hex, inputs, schema.is_streaming)
+    return RunRequest(
+        kind=options.kind,
+        prediction_id=uuid.uuid4().hex,
+        inputs=inputs,
+        is_streaming=schema.is_streaming,
+    )
 
 
 @contextlib.contextmanager

@@ -108,7 +108,9 @@ class Slots:
         observer: Observer,
         end: Callable[[Prediction, Finished], None],
     ) -> None:
-        self._recorder, self._observer, self._end = recorder, observer, end
+        self._recorder = recorder
+        self._observer = observer
+        self._end = end
         self.workers: list[Worker] = []
         self.waiting = Queue(most_waiting)
         self._is_closed = False
