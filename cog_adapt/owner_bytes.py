@@ -1,4 +1,4 @@
-"""Counts bytes by owner: who has more than the share, and what goes first.
+"""An owner's share: of bytes, counted here, with the entry that goes first; and of turns.
 
 This module knows neither what the bytes are of nor where they lie, and takes no lock.
 """
@@ -7,8 +7,14 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
+_FEWEST_TO_SHARE = 8
 N = TypeVar("N")
 L = TypeVar("L", int, float)
+
+
+def turns_of_one(most: int) -> int:
+    """Return how many of these turns one owner may hold: of eight or more, three quarters."""
+    return most - most // 4 if most >= _FEWEST_TO_SHARE else most
 
 
 class OwnerShares(Generic[L]):

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from cog_adapt.owner_bytes import OwnerBytes, OwnerShares
+from cog_adapt.owner_bytes import OwnerBytes, OwnerShares, turns_of_one
 
 MOST, MOST_OF_OWNER = 20, 12
 OWNERS, NAMES = st.sampled_from(["", "ann", "bob", "cy"]), st.sampled_from("abcd")
@@ -109,3 +109,7 @@ def test_who_has_no_owner_may_have_all_where_that_is_said():
 
 def test_an_owner_has_no_more_than_there_is():
     assert OwnerBytes[str](10, 50).most_of("ann") == OwnerShares(10, 50).most_of_owner == 10
+
+
+def test_of_eight_turns_or_more_a_quarter_is_for_others():
+    assert [turns_of_one(most) for most in (1, 7, 8, 9, 12)] == [1, 7, 6, 7, 9]
