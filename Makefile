@@ -44,7 +44,7 @@ selftest: $(ENV)  ## prove on the device that gradients flow (DEVICE=cuda|cpu|au
 	@$(BIN)/python -m cog_adapt selftest
 
 schema: $(ENV)  ## write .cog/openapi_schema.json as `cog build` would
-	@$(BIN)/python -m cog_adapt.command.openapi --output .cog/openapi_schema.json
+	@$(BIN)/python -m cog_adapt.server.command.openapi --output .cog/openapi_schema.json
 
 clean:  ## remove what the recipes made, but for weights
 	rm -rf $(VENV) .cog .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .data

@@ -15,9 +15,9 @@ from typing import Any
 import httpx2
 
 from bench.report import Columns, Report, Spread, arguments, milliseconds
-from cog_adapt.command.local_server import local_server
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
+from cog_adapt.server.command.local_server import local_server
 
 PATHS = ("/health-check", "/healthz", "/readyz")
 EXAMPLES = Path(__file__).parent.parent / "examples" / "tickets.jsonl"

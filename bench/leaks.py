@@ -16,9 +16,9 @@ from typing import Any
 import httpx2
 
 from bench.report import Columns, Report, arguments
-from cog_adapt.command.local_server import local_server
 from cog_adapt.runner.config import METHODS, RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
+from cog_adapt.server.command.local_server import local_server
 
 READY_SECONDS = 300.0
 RECORD_BYTES = 50 * 2**20

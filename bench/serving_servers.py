@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cog_adapt.command.cog_server import cog_server, write_schema
+from cog_adapt.server.command.cog_server import cog_server, write_schema
 
 REPOSITORY = Path(__file__).parent.parent
 NOOP = Path(__file__).parent / "noop"

@@ -7,9 +7,6 @@ needs no FastAPI, and a process that runs no model never imports torch.
 
 TYPE_CHECKING = False  # typing is not imported: where this runs, a typing.py may be the user's
 if TYPE_CHECKING:
-    from cog_adapt.command.cog_server import CogServer as CogServer
-    from cog_adapt.command.cog_server import cog_server as cog_server
-    from cog_adapt.command.cog_server import write_schema as write_schema
     from cog_adapt.command.main import run as run
     from cog_adapt.lm.causal_lm import CausalLM as CausalLM
     from cog_adapt.lm.sampling import TextOptions as TextOptions
@@ -53,6 +50,9 @@ if TYPE_CHECKING:
     from cog_adapt.server.api.own_runs import OwnRun as OwnRun
     from cog_adapt.server.api.own_runs import start_prediction as start_prediction
     from cog_adapt.server.app import create_app as create_app
+    from cog_adapt.server.command.cog_server import CogServer as CogServer
+    from cog_adapt.server.command.cog_server import cog_server as cog_server
+    from cog_adapt.server.command.cog_server import write_schema as write_schema
     from cog_adapt.server.main import serve as serve
     from cog_adapt.server.middleware.access import set_need as set_need
     from cog_adapt.server.middleware.route_bodies import set_body_limit as set_body_limit
@@ -65,7 +65,7 @@ _MODULES = {
     "Answer": "runner.requests.few_shot",
     "Batch": "runner.task.task",
     "CausalLM": "lm.causal_lm",
-    "CogServer": "command.cog_server",
+    "CogServer": "server.command.cog_server",
     "Example": "runner.data.examples",
     "Generation": "runner.inference.growing",
     "GenerativeTask": "runner.inference.growing",
@@ -90,7 +90,7 @@ _MODULES = {
     "base_digest": "runner.modules.adapters",
     "batch_rows": "runner.modules.batch_rows",
     "check_gradients": "runner.gradients",
-    "cog_server": "command.cog_server",
+    "cog_server": "server.command.cog_server",
     "create_app": "server.app",
     "in_length_groups": "runner.adaptation.length_groups",
     "label_scores": "runner.task.labelled",
@@ -108,7 +108,7 @@ _MODULES = {
     "stream": "runner.requests.few_shot",
     "stream_sync": "runner.requests.stream_sync",
     "train": "runner.requests.training",
-    "write_schema": "command.cog_server",
+    "write_schema": "server.command.cog_server",
 }
 __all__ = [*_MODULES]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.attack.asking import document_of, get, row_of, send_json
 from bench.attack.watcher import watched
-from cog_adapt.command.local_server import local_server
+from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.middleware.keys import make_key
 
 DOOR = {"COG_PREDICT_TYPE_STUB": "bench/attack/timed.py:Timed", "COG_MAX_CONCURRENCY": "8"}

@@ -17,7 +17,7 @@ from typing import Any
 from bench.attack.asking import document_of, row_of, send_json
 from bench.attack.watcher import watched
 from bench.attack.work import KINDS, Caller, Round
-from cog_adapt.command.local_server import local_server
+from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.middleware.keys import make_key
 
 LIMIT_MS = 250.0  # of the 99th percentile of the other owner's predictions

@@ -24,9 +24,9 @@ from bench.attack.drips import dripping
 from bench.attack.neighbours import late_neighbours, measure_neighbours
 from bench.attack.watcher import watched
 from bench.report import Columns, Report, arguments
-from cog_adapt.command.local_server import local_server
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
+from cog_adapt.server.command.local_server import local_server
 
 DOORS = {
     "COG_PREDICT_TYPE_STUB": "bench/attack/noop.py:NoOp",

@@ -76,6 +76,8 @@ def area_of(path: PurePosixPath, *, is_package: bool) -> str | None:
     """Return the area of a file, or None; commands have an area of their own in either layout."""
     parts = path.parts
     if is_package and parts[0] == PACKAGE:
+        if parts[1:3] == ("server", "command"):
+            return "command"
         return parts[1] if parts[1] in AREAS[:3] else "package"
     if parts[0] == KERNEL:
         return {"exam": "bench", "tests": "tests"}.get(parts[1], KERNEL)

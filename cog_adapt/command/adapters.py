@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from cog_adapt.command import USAGE_ERROR
-from cog_adapt.command.adapter_source import AdapterSource, as_json, as_lines
-from cog_adapt.command.interrupts import ending_on_signals
 from cog_adapt.runner.errors import InputError as RefusedInput
 from cog_adapt.runner.errors import RunnerError
+from cog_adapt.server.command.adapter_source import AdapterSource, as_json, as_lines
+from cog_adapt.server.command.interrupts import ending_on_signals
 from cog_adapt.server.errors import InputError, ServerError
 
 adapters = typer.Typer(
@@ -176,8 +176,8 @@ def _saying_failures() -> Iterator[None]:
 
 @contextmanager
 def _served(url: str, key: str | None) -> Iterator[AdapterSource]:
-    from cog_adapt.command.client import Client
-    from cog_adapt.command.served_adapters import RemoteAdapters
+    from cog_adapt.server.command.client import Client
+    from cog_adapt.server.command.served_adapters import RemoteAdapters
 
     with closing(Client(url, key)) as client:
         yield RemoteAdapters(client)

@@ -7,10 +7,10 @@ import typer
 
 from cog_adapt.command import USAGE_ERROR
 from cog_adapt.command.adapters import adapters
-from cog_adapt.command.interrupts import ending_on_signals
-from cog_adapt.command.openapi import write_document
 from cog_adapt.command.replay import replay
-from cog_adapt.command.session import FAILED, INTERRUPTED, Options, run_once
+from cog_adapt.server.command.interrupts import ending_on_signals
+from cog_adapt.server.command.openapi import write_document
+from cog_adapt.server.command.session import FAILED, INTERRUPTED, Options, run_once
 from cog_adapt.server.errors import InputError, ServerError
 from cog_adapt.server.middleware.keys import make_key
 

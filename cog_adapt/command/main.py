@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> None:
     if name in ("-h", "--help"):
         sys.stdout.write(_help())
     elif name == "serve":
-        from cog_adapt.command.serve import serve_folder
+        from cog_adapt.server.command.serve import serve_folder
 
         serve_folder(rest)
     elif name == "selftest":

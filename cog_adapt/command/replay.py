@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cog_adapt.command import USAGE_ERROR
-from cog_adapt.command.client import Client, content
-from cog_adapt.command.interrupts import ending_on_signals
 from cog_adapt.runner.errors import InputError as RefusedInput
 from cog_adapt.runner.errors import RunnerError
+from cog_adapt.server.command.client import Client, content
+from cog_adapt.server.command.interrupts import ending_on_signals
 from cog_adapt.server.errors import InputError, ServerError
 
 if TYPE_CHECKING:

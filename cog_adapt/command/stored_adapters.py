@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cog_adapt.adapter_rule import OPERATOR, SeveralOwners, choose, parse_reference
-from cog_adapt.command.adapter_source import Metadata, as_json, write_portions
-from cog_adapt.command.local_server import local_server
-from cog_adapt.command.served_adapters import RemoteAdapters
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.storage.budgets import budgets_of
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
+from cog_adapt.server.command.adapter_source import Metadata, as_json, write_portions
+from cog_adapt.server.command.local_server import local_server
+from cog_adapt.server.command.served_adapters import RemoteAdapters
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.middleware.keys import OWNER_NAME
 

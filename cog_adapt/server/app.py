@@ -87,7 +87,9 @@ def create_app(settings: Settings) -> FastAPI:
             count=started.metrics.webhook,
             held=budgets.webhooks,
         )
-        app.state.parts = parts = _put_together(settings, started, budgets, webhooks, traces)
+        app.state.parts = parts = _put_together(
+            settings=settings, started=started, budgets=budgets, webhooks=webhooks, traces=traces
+        )
         async with _running(parts):
             yield
         await asyncio.to_thread(traces.close)
@@ -119,21 +121,48 @@ def _put_together(
     traces: PredictionTraces,
 ) -> ServerParts:
     """Make the parts, from what knows nothing to what knows all."""
+    service = _service(settings, started, budgets=budgets, webhooks=webhooks, traces=traces)
+    return ServerParts(
+        settings=settings,
+        service=service,
+        monitor=HealthMonitor(service),
+        webhooks=webhooks,
+        metrics=started.metrics,
+        shut_down=started.shut_down,
+        adapters=AdapterService(service),
+        upload_url=started.configs[started.mode].upload_url,
+    )
+
+
+def _service(
+    settings: Settings,
+    started: Launch,
+    *,
+    budgets: MemoryBudgets,
+    webhooks: Webhooks,
+    traces: PredictionTraces,
+) -> PredictionService:
+    """Make the service, and what it dispatches, records and observes with."""
     observer = Observer(started.metrics, traces)
     announcer = Announcer(webhooks, observer, settings.cog_throttle_response_interval)
-    recorder = PredictionRecorder(started.records, webhooks, announcer, observer)
+    recorder = PredictionRecorder(
+        records=started.records, webhooks=webhooks, announcer=announcer, observer=observer
+    )
     for budget in budgets:
         started.metrics.watch(budget)
     dispatchers = {
-        kind: Dispatcher(config, recorder, observer, settings, budgets)
+        kind: Dispatcher(
+            config=config, recorder=recorder, observer=observer, settings=settings, budgets=budgets
+        )
         for kind, config in started.configs.items()
     }
-    service = PredictionService(dispatchers, started.mode, started.records, recorder, settings)
-    monitor = HealthMonitor(service)
-    counted, end = started.metrics, started.shut_down
-    upload_url = started.configs[started.mode].upload_url
-    adapters = AdapterService(service)
-    return ServerParts(settings, service, monitor, webhooks, counted, end, adapters, upload_url)
+    return PredictionService(
+        dispatchers=dispatchers,
+        mode=started.mode,
+        records=started.records,
+        recorder=recorder,
+        settings=settings,
+    )
 
 
 @contextlib.asynccontextmanager

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cog_adapt.owner_bytes import OwnerShares
 from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.settings import Settings
 from cog_adapt.shared_settings import share_of
@@ -32,34 +33,42 @@ class Budget:
         share: of them that one owner may use; who asks without a key has no name, and may use all.
 
     Attributes:
-        used: bytes now.
         reclaimers: each gives up something old, or returns False where it has nothing.
     """
 
     def __init__(self, name: str, setting: str, most: float, share: float = 1.0) -> None:
-        self.name, self.setting, self.most = name, setting, most
-        self.used = 0
+        self.name = name
+        self.setting = setting
         self.reclaimers: list[Callable[[], bool]] = []
-        self._most_of_owner = most * share
-        self._by_owner: dict[str, int] = {}
+        self._by_owner = OwnerShares(most, most * share, most_of_nobody=most)
+
+    @property
+    def most(self) -> float:
+        """The bytes in all that may be used."""
+        return self._by_owner.most
+
+    @property
+    def used(self) -> int:
+        """The bytes in all that are used now."""
+        return self._by_owner.bytes
 
     @property
     def most_of_owner(self) -> float:
-        """How many bytes one owner with a name may use."""
-        return self._most_of_owner
+        """The bytes that one owner with a name may use."""
+        return self._by_owner.most_of_owner
 
     @property
     def largest(self) -> int:
-        """The bytes of the owner who uses most; who has no name does not count."""
-        return max((used for owner, used in self._by_owner.items() if owner), default=0)
+        """The bytes of the named owner with most."""
+        return self._by_owner.largest
 
     def limit_of(self, owner: str) -> float:
         """Return how many bytes an owner may use."""
-        return self._most_of_owner if owner else self.most
+        return self._by_owner.most_of(owner)
 
     def used_by(self, owner: str) -> int:
         """Return how many bytes an owner uses now."""
-        return self._by_owner.get(owner, 0)
+        return self._by_owner.bytes_of(owner)
 
     def take(self, owner: str, size: int, held: int = 0) -> None:
         """Use so many bytes more.
@@ -73,30 +82,23 @@ class Budget:
             TooLarge: one alone is more than its owner may use.
             BudgetSpent: together with others it is too much now.
         """
-        used, limit = self._by_owner.get(owner, 0), self.limit_of(owner)
-        if used + size > limit or self.used + size > self.most:
+        if not self._by_owner.fits(owner, size):
             raise self._refusal(owner, size, held)
         self.add(owner, size)
 
     def add(self, owner: str, size: int) -> None:
         """Count what cannot be refused."""
-        self.used += size
-        self._by_owner[owner] = self._by_owner.get(owner, 0) + size
+        self._by_owner.count(owner, size)
 
     def free(self, owner: str, size: int) -> None:
         """Use so many bytes no longer."""
-        self.used -= size
-        left = self._by_owner.get(owner, 0) - size
-        if left:
-            self._by_owner[owner] = left
-        else:
-            self._by_owner.pop(owner, None)
+        self._by_owner.count(owner, -size)
 
     def is_over(self, owner: str) -> bool:
         """Return whether more is used than may be, in all or by this owner."""
         while self.used > self.most and any(reclaim() for reclaim in self.reclaimers):
             pass
-        return self.used > self.most or self._by_owner.get(owner, 0) > self.limit_of(owner)
+        return not self._by_owner.fits(owner, 0)
 
     def _refusal(self, owner: str, size: int, held: int) -> TooLarge | BudgetSpent:
         limit = self.limit_of(owner)
@@ -106,7 +108,7 @@ class Budget:
                 f"{self.name}: {held + size} bytes are more than the {limit:.0f} that one caller "
                 f"may use ({by}). Send less, or files as URLs."
             )
-        if self.used_by(owner) + size > limit:
+        if self._by_owner.lacking(owner, size):
             return BudgetSpent(
                 f"{self.name}: your {self.used_by(owner)} bytes and {size} more exceed the "
                 f"{limit:.0f} that one caller may use ({by}). Try again when others have ended.",
@@ -139,10 +141,34 @@ class MemoryBudgets:
     def of(cls, settings: Settings) -> "MemoryBudgets":
         """Make them by the settings; Cog has none."""
         return cls(
-            queue=_in_memory("waiting inputs", "QUEUE_BYTES", settings.queue_bytes, 8, settings),
-            events=_in_memory("events", "EVENT_BYTES", settings.event_bytes, 64, settings),
-            answers=_in_memory("answers", "ANSWER_BYTES", settings.answer_bytes, 8, settings),
-            webhooks=_in_memory("webhooks", "WEBHOOK_BYTES", settings.webhook_bytes, 64, settings),
+            queue=_in_memory(
+                name="waiting inputs",
+                setting="QUEUE_BYTES",
+                most=settings.queue_bytes,
+                part=8,
+                settings=settings,
+            ),
+            events=_in_memory(
+                name="events",
+                setting="EVENT_BYTES",
+                most=settings.event_bytes,
+                part=64,
+                settings=settings,
+            ),
+            answers=_in_memory(
+                name="answers",
+                setting="ANSWER_BYTES",
+                most=settings.answer_bytes,
+                part=8,
+                settings=settings,
+            ),
+            webhooks=_in_memory(
+                name="webhooks",
+                setting="WEBHOOK_BYTES",
+                most=settings.webhook_bytes,
+                part=64,
+                settings=settings,
+            ),
         )
 
     def __iter__(self) -> Iterator[Budget]:
@@ -151,14 +177,22 @@ class MemoryBudgets:
 
 def body_budget(settings: Settings) -> Budget:
     """Make the budget of bodies that are being received and served."""
-    return _in_memory("request bodies", "BODY_BYTES", settings.body_bytes, 8, settings)
+    return _in_memory(
+        name="request bodies",
+        setting="BODY_BYTES",
+        most=settings.body_bytes,
+        part=8,
+        settings=settings,
+    )
 
 
 def _in_memory(name: str, setting: str, most: int | None, part: int, settings: Settings) -> Budget:
     if settings.strict_cog:
         return Budget(name, setting, math.inf)
     memory = share_of(memory_bytes(), settings.memory_share)
-    return Budget(name, setting, most or memory // part, settings.owner_share)
+    return Budget(
+        name=name, setting=setting, most=most or memory // part, share=settings.owner_share
+    )
 
 
 @functools.cache

@@ -89,7 +89,8 @@ class _Located(RequestError):
         self, reason: str, location: tuple[str, ...] = (), kind: str = "value_error"
     ) -> None:
         super().__init__(reason)
-        self.location, self.kind = location, kind
+        self.location = location
+        self.kind = kind
 
 
 class BodyError(_Located):

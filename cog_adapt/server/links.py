@@ -11,7 +11,8 @@ log = structlog.get_logger()
 
 def log_playground(listener: socket.socket) -> None:
     """Log the link; a server that listens everywhere is shown at this machine's own name."""
-    log.info("try the predictor in a browser", url=playground_url(*listener.getsockname()[:2]))
+    host, port = listener.getsockname()[:2]  # IPv6 has two more
+    log.info("try the predictor in a browser", url=playground_url(host, port))
 
 
 def playground_url(host: str, port: int) -> str:

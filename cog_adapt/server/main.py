@@ -62,7 +62,7 @@ def serve(
         configure_logs(settings.log_format, settings.cog_log_level)
         configs = worker_configs(settings, flags.mode, flags.upload_url)
         listener = _listen(flags.host, settings.port)
-        server = Server(settings, configs, flags, build)
+        server = Server(settings=settings, configs=configs, flags=flags, build=build)
     except ConfigError as error:
         sys.exit(f"ERROR: {error}")
     warn_if_open(listener, has_keys=settings.api_keys_file is not None)
@@ -195,7 +195,16 @@ class Server(uvicorn.Server):
         metrics.watch(space := RecordSpace.of(settings))
         records = Records.open(settings.database_url, settings.data_dir, space=space)
         self._app = app
-        launch(app, Launch(configs, flags.mode, records, metrics, self._end))
+        launch(
+            app,
+            Launch(
+                configs=configs,
+                mode=flags.mode,
+                records=records,
+                metrics=metrics,
+                shut_down=self._end,
+            ),
+        )
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         super().__init__(

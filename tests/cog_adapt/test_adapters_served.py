@@ -1,12 +1,15 @@
 """Adapters of the shipped predictor, from one's examples to another server's use, over HTTP."""
 
 import hashlib
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import safetensors
 
+from cog_adapt.runner.storage.metadata import Metadata
+from cog_adapt.server.api.adapter_shapes import Adapter
 from tests.cog_adapt.contract.serving import serving
 from tests.cog_adapt.waiting import wait_for
 
@@ -30,6 +33,10 @@ def start(tmp_path_factory):
         return serving("mirror", folder, predict="predict.py:Predictor", env=env, until="up")
 
     return run
+
+
+def test_the_document_has_every_fact_that_is_kept_of_an_adapter():
+    assert {*Adapter.model_fields} == {each.name for each in fields(Metadata)}
 
 
 def wait_until_ready(server):

@@ -43,7 +43,9 @@ def test_the_command_imports_nothing_before_it_knows_which():
 
 
 def test_the_server_needs_no_torch():
-    code = "from cog_adapt import Settings, create_app, serve; import cog_adapt.command.serve"
+    code = (
+        "from cog_adapt import Settings, create_app, serve; import cog_adapt.server.command.serve"
+    )
     assert modules_after(code).isdisjoint({"torch", "numpy", "transformers"})
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from cog_adapt.runner.owner_bytes import OwnerBytes
+from cog_adapt.owner_bytes import OwnerBytes
 from cog_adapt.shared_settings import share_of
 
 Entry = Tensor | Mapping[str, Tensor]

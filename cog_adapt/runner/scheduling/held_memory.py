@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from cog_adapt.owner_bytes import OwnerBytes, turns_of_one
 from cog_adapt.runner.devices.memory import in_words
-from cog_adapt.runner.owner_bytes import OwnerBytes
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
-
-_FEWEST_TO_SHARE = 8
 
 
 class Holder(Protocol):
@@ -105,8 +103,7 @@ class HeldMemory(Generic[H]):
         most = self._most_at_once
         if most is None or not work.owner:
             return False
-        leaves = most // 4 if most >= _FEWEST_TO_SHARE else 0
-        return self._by_owner.count_of(work.owner) >= most - leaves
+        return self._by_owner.count_of(work.owner) >= turns_of_one(most)
 
 
 def _counted(count: int, work: str) -> str:

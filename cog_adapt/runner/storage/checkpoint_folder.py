@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cog_adapt.deletion_clock import deletion_time
+from cog_adapt.owner_bytes import OwnerBytes
 from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import TrainingState, load_state, save_state
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.owner_bytes import OwnerBytes
 from cog_adapt.runner.storage.index import place_of
 from cog_adapt.shared_settings import share_of
 

@@ -5,8 +5,8 @@ This module reads no files and takes no lock.
 
 from collections.abc import Callable, Iterable, Iterator
 
+from cog_adapt.owner_bytes import OwnerBytes
 from cog_adapt.runner.errors import StoreError
-from cog_adapt.runner.owner_bytes import OwnerBytes
 from cog_adapt.runner.storage.index import Index, Key
 from cog_adapt.runner.storage.memory import Counts
 from cog_adapt.runner.storage.metadata import Metadata

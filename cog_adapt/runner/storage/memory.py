@@ -5,8 +5,8 @@ This module reads no files and takes no lock.
 
 from dataclasses import dataclass
 
+from cog_adapt.owner_bytes import OwnerBytes
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.owner_bytes import OwnerBytes
 from cog_adapt.runner.storage.index import Key
 
 

@@ -8,9 +8,7 @@ from pydantic import BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
 
-from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.adapter_messages import AdapterFormat
-from cog_adapt.server.api.dependencies import key_of
 from cog_adapt.server.errors import InvalidPath, InvalidRequest
 
 FORMATS: dict[str, tuple[str, str]] = {
@@ -32,11 +30,6 @@ async def _reference(request: Request, reference: Annotated[str, Path()]) -> str
         raise InvalidPath("Invalid URL: Invalid UTF-8 in `reference`") from error
 
 
-async def _asker(request: Request) -> Asker:
-    key = key_of(request)
-    return Asker("") if key is None else Asker(key.owner, sees_all=key.opens("admin"))
-
-
 def _read_choice(name: str, *allowed: str) -> BeforeValidator:
     def read(value: object) -> object:
         if value is not None and value not in allowed:
@@ -50,7 +43,6 @@ def _read_choice(name: str, *allowed: str) -> BeforeValidator:
 
 
 ReferenceDep = Annotated[str, Depends(_reference)]
-AskerDep = Annotated[Asker, Depends(_asker)]
 _Text = str | SkipJsonSchema[None]
 Owner = Annotated[_Text, Query(description="Only adapters of this owner.")]
 Name = Annotated[_Text, Query(description="Only the versions of this name.")]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from cog_adapt.server.api.shapes import Error, Responses
+from cog_adapt.server.api.shapes import Responses, refusals
 
 T = TypeVar("T")
 _Maybe: TypeAlias = Annotated[T | SkipJsonSchema[None], Field(json_schema_extra={"nullable": True})]
@@ -88,12 +88,8 @@ NO_ADAPTER: Responses = {
     422: {"description": "The file is none", "content": {"application/json": _WRONG_VALUE}}
 }
 _REASONS = {
-    400: "The body is not JSON, or the id not UTF-8",
     403: "It is shared with the caller, who may not change it",
     404: "There is none, or the predictor keeps no adapters",
-    408: "The body came too slowly",
-    413: "The body is too large",
-    415: "The body is not declared as JSON",
     429: "Too many ask at once",
     500: "The predictor's adapters failed",
     503: "The model process is not ready, or the records cannot be used",
@@ -102,6 +98,6 @@ _REASONS = {
 }
 
 
-def refusals(*codes: int) -> Responses:
-    """Return what a route says of requests that it refuses, for its `responses`."""
-    return {code: {"model": Error, "description": _REASONS[code]} for code in codes}
+def adapter_refusals(*codes: int) -> Responses:
+    """Return the refusals of a route of adapters, for its `responses`."""
+    return refusals(*codes, reasons=_REASONS)

@@ -13,7 +13,6 @@ from starlette.responses import Response
 from cog_adapt.adapter_rule import Asker, may_change
 from cog_adapt.server.api.adapter_parameters import (
     FORMATS,
-    AskerDep,
     Format,
     Label,
     Method,
@@ -30,10 +29,10 @@ from cog_adapt.server.api.adapter_shapes import (
     Adapter,
     AdapterPage,
     Removed,
-    refusals,
+    adapter_refusals,
 )
 from cog_adapt.server.api.body import read_object
-from cog_adapt.server.api.dependencies import AdaptersDep, parts_of
+from cog_adapt.server.api.dependencies import AdaptersDep, AskerDep, parts_of
 from cog_adapt.server.api.file_response import FileResponse
 from cog_adapt.server.api.paging import Cursor, Limit
 from cog_adapt.server.api.responses import json_response
@@ -67,15 +66,15 @@ _ACTS = (*_LOOKS, 429, 500, 504, 507)
 _OF_UPLOAD = {
     "response_model": Adapter,
     "status_code": 201,
-    "responses": NO_ADAPTER | refusals(404, 408, 413, 429, 500, 503, 504, 507),
+    "responses": NO_ADAPTER | adapter_refusals(404, 408, 413, 429, 500, 503, 504, 507),
     "openapi_extra": UPLOAD,
 }
 _OF_CHANGE = {
     "response_model": Adapter,
-    "responses": refusals(*_ACTS, 403, 408, 413, 415),
+    "responses": adapter_refusals(*_ACTS, 403, 408, 413, 415),
     "openapi_extra": CHANGES,
 }
-_OF_REMOVAL = {"response_model": Removed, "responses": refusals(*_ACTS, 403)}
+_OF_REMOVAL = {"response_model": Removed, "responses": adapter_refusals(*_ACTS, 403)}
 
 
 class AdapterRoutes:
@@ -88,9 +87,9 @@ class AdapterRoutes:
         """Return the routes."""
         router, one = APIRouter(), "/adapters/{reference}"
         read = ["GET", "HEAD"]
-        of_page = {"response_model": AdapterPage, "responses": refusals(404, 503)}
-        of_one = {"response_model": Adapter, "responses": refusals(*_LOOKS)}
-        of_file = {"response_class": Response, "responses": FILE | refusals(*_ACTS)}
+        of_page = {"response_model": AdapterPage, "responses": adapter_refusals(404, 503)}
+        of_one = {"response_model": Adapter, "responses": adapter_refusals(*_LOOKS)}
+        of_file = {"response_class": Response, "responses": FILE | adapter_refusals(*_ACTS)}
         routes: tuple[tuple[str, list[str], Callable[..., Awaitable[Response]], Any], ...] = (
             ("/adapters", read, self.page, of_page),
             ("/adapters", ["POST"], self.take, _OF_UPLOAD),
@@ -146,7 +145,7 @@ class AdapterRoutes:
     ) -> Response:
         """Return an adapter as a file; only its owner gets the receipt."""
         find = _find_own if format == "receipt" else AdapterService.find
-        adapter = await find(adapters, asker, reference, owner)
+        adapter = await find(adapters, asker, reference, owner=owner)
         media_type, ending = FORMATS[format]
         name = _NOT_IN_A_FILE_NAME.sub("_", f"{adapter['id']}.{ending}")
         return FileResponse(await adapters.export(adapter, format), name, media_type)
@@ -173,7 +172,7 @@ class AdapterRoutes:
         """Name, note, pin, share, let expire or give to another owner."""
         changes = await _read_changes(request)
         _check_receiver(asker, changes)
-        adapter = await _find_own(adapters, asker, reference, owner)
+        adapter = await _find_own(adapters, asker, reference, owner=owner)
         return json_response(await adapters.change(adapter, changes))
 
     async def remove(
@@ -184,7 +183,7 @@ class AdapterRoutes:
         owner: Owner = None,
     ) -> Response:
         """Remove an adapter; what was made from it stays, and is named."""
-        adapter = await _find_own(adapters, asker, reference, owner)
+        adapter = await _find_own(adapters, asker, reference, owner=owner)
         return json_response(await adapters.remove(adapter))
 
 

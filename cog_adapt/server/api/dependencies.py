@@ -6,13 +6,14 @@ Your own routes ask for the parts as the server's routes do; `server/app.py` sho
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import Depends, FastAPI, params
 from starlette.requests import Request
 from starlette.types import Scope
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.api.large_bodies import LargeBodies
 from cog_adapt.server.api.responses import record_body
 from cog_adapt.server.api.shapes import PathId
@@ -69,18 +70,15 @@ def parts_of(request: Request) -> ServerParts:
     return parts_in(request.app)
 
 
-class RequestCaller(NamedTuple):
-    """Who asks.
+@dataclass(frozen=True)
+class RequestCaller(Asker):
+    """The asker of a request about records.
 
     Attributes:
-        owner: of the key; empty where no keys are set.
-        sees_all: whether the key has the scope `admin`.
-        wanted: whom such a key asks about; None: whoever it may be.
+        wanted: the owner that a key with the scope `admin` filters by; None: all owners.
         scope: of the request; None where no keys are set.
     """
 
-    owner: str = ""
-    sees_all: bool = False
     wanted: str | None = None
     scope: Scope | None = None
 
@@ -111,21 +109,32 @@ def key_of(request: Request) -> Key | None:
     return key
 
 
-def asker_of(request: Request) -> RequestCaller:
-    """Return who asks.
+async def asker_of(request: Request) -> Asker:
+    """Return the owner of a request's key, and whether the key opens everything."""
+    return _asker(key_of(request))
+
+
+def _asker(key: Key | None) -> Asker:
+    return Asker() if key is None else Asker(key.owner, sees_all=key.opens("admin"))
+
+
+def caller_of(request: Request) -> RequestCaller:
+    """Return the asker of a request about records.
 
     Raises:
         NotFound: an admin asks about an owner whose name no owner can have.
     """
     key = key_of(request)
-    if key is None:
-        return RequestCaller()
-    if not key.opens("admin"):
-        return RequestCaller(key.owner, scope=request.scope)
-    wanted = request.query_params.get("owner")
+    asker = _asker(key)
+    wanted = request.query_params.get("owner") if asker.sees_all else None
     if wanted is not None and not _OWNER.fullmatch(wanted):
         raise NotFound(f"there is no owner {wanted[:80]!r}.")
-    return RequestCaller(key.owner, sees_all=True, wanted=wanted, scope=request.scope)
+    return RequestCaller(
+        owner=asker.owner,
+        sees_all=asker.sees_all,
+        wanted=wanted,
+        scope=None if key is None else request.scope,
+    )
 
 
 # Coroutines, since FastAPI runs a plain function in a thread.
@@ -187,4 +196,5 @@ WebhooksDep = Annotated[Webhooks, Depends(_webhooks)]
 MetricsDep = Annotated[Metrics, Depends(_metrics)]
 AdaptersDep = Annotated[AdapterService, Depends(_adapters)]
 ShutDownDep = Annotated[Callable[[], None], Depends(_shut_down)]
+AskerDep = Annotated[Asker, Depends(asker_of)]
 PredictionIdDep = Annotated[str, Depends(read_prediction_id)]

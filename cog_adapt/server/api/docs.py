@@ -66,7 +66,12 @@ async def part(name: str) -> Response:
     """Return a file of the page."""
     if name not in _TYPES:
         raise HTTPException(404)
-    return Response((_FILES / name).read_bytes(), 200, _KEPT, _TYPES[name])
+    return Response(
+        content=(_FILES / name).read_bytes(),
+        status_code=200,
+        headers=_KEPT,
+        media_type=_TYPES[name],
+    )
 
 
 def _digest(script: bytes) -> str:

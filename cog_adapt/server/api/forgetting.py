@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cog_adapt.server.api.dependencies import ID_IN_PATH, ServerParts, asker_of, key_of, parts_of
+from cog_adapt.server.api.dependencies import ID_IN_PATH, ServerParts, caller_of, key_of, parts_of
 from cog_adapt.server.api.ownership import LookDep
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import refusals
@@ -68,7 +68,7 @@ class ForgettingRoutes:
         try:
             return json_response(await forgetting.forget(look.id, self._kind, owner))
         except NotFound:
-            look.asker.note_unknown()
+            look.caller.note_unknown()
             raise
 
 
@@ -78,10 +78,10 @@ router = APIRouter()
 @router.api_route("/owners/{owner}/data", **_DESCRIBED)
 async def forget_all(request: Request, owner: str, forgetting: ForgettingDep) -> Response:
     """Forget all that an owner has made: of the kinds that the key opens; `-` is nobody."""
-    key, asker = key_of(request), asker_of(request)
+    key, caller = key_of(request), caller_of(request)
     owner = "" if owner == _NOBODY else owner
-    if owner != asker.owner and not asker.sees_all:
-        asker.note_unknown()
+    if owner != caller.owner and not caller.sees_all:
+        caller.note_unknown()
         raise NotFound(f"there is no owner {owner[:80]!r}.")
     kinds = [kind for kind in NOUNS if key is None or key.opens(kind)]
     return json_response(await forgetting.forget_all(owner, kinds))

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from starlette.responses import Response
 
 from cog_adapt.server.api.dependencies import ID_IN_PATH, ServiceDep, WebhooksDep
-from cog_adapt.server.api.ownership import AskerDep, LookDep, RecordLookup
+from cog_adapt.server.api.ownership import CallerDep, LookDep, RecordLookup
 from cog_adapt.server.api.paging import NUMBER, Cursor, Limit
 from cog_adapt.server.api.past_events import past_events
 from cog_adapt.server.api.responses import json_response
@@ -130,25 +130,31 @@ class HistoryRoutes:
     async def page(
         self,
         service: ServiceDep,
-        asker: AskerDep,
+        caller: CallerDep,
         statuses: _Statuses,
         limit: Limit = 100,
         cursor: Cursor = None,
     ) -> Response:
         """Return some records, newest first."""
         try:
-            page = await service.records.page(self._kind, statuses, cursor, limit, asker.listed)
+            page = await service.records.page(
+                kind=self._kind,
+                statuses=statuses,
+                cursor=cursor,
+                limit=limit,
+                owner=caller.listed,
+            )
         except InputError as error:
             raise NotFound(f"there is no such page: {error}.") from error
-        results = [asker.view(record) for record in page.records]
+        results = [caller.view(record) for record in page.records]
         return json_response({"results": results, "next": page.next_cursor})
 
     async def show(self, look: LookDep) -> Response:
         """Return one record, finished or not."""
         prediction = look.service.find(look.id, self._kind, await look.owner(self._kind))
         if prediction is None:
-            return json_response(look.asker.view(await self._find(look)))
-        body = look.asker.view(to_record(prediction))
+            return json_response(look.caller.view(await self._find(look)))
+        body = look.caller.view(to_record(prediction))
         position = look.service.dispatchers[self._kind].waiting.place(prediction)
         return json_response(body | ({"queue_position": position} if position else {}))
 

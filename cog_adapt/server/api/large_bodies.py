@@ -127,7 +127,8 @@ class LargeBodies:
     def _connected(self) -> "Connection[Any, Any]":
         if self._connection is None:
             context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe()
+            ours, theirs = context.Pipe()
+            self._connection = ours
             self._process = context.Process(
                 target=serve, args=(theirs,), name="large bodies", daemon=True
             )
@@ -172,7 +173,9 @@ def _judged(content: bytes, job: ReadingJob) -> Iterator[bytes | memoryview]:
     try:
         verdict, inputs = _judge(content, job)
     except BodyError as error:
-        refusal = _Refusal(type(error).__name__, str(error), error.location, error.kind)
+        refusal = _Refusal(
+            error=type(error).__name__, reason=str(error), location=error.location, kind=error.kind
+        )
         yield msgspec.json.encode(refusal)
         return
     yield msgspec.json.encode(verdict)
@@ -202,7 +205,9 @@ def _judge(content: bytes, job: ReadingJob) -> tuple[_Verdict, Inputs | None]:
     except InvalidInputs as error:
         return _Verdict(rest, error.problems), None
     known, redacted, digest = inputs
-    return _Verdict(rest, [], (len(known), len(redacted or b"")), digest), inputs
+    return _Verdict(
+        body=rest, problems=[], sizes=(len(known), len(redacted or b"")), digest=digest
+    ), inputs
 
 
 def _validator(job: ReadingJob) -> InputValidator:

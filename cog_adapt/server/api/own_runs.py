@@ -29,7 +29,9 @@ class OwnRun:
 
     def __init__(self, request: Request, dispatcher: Dispatcher, prediction: Prediction) -> None:
         self.id = prediction.id
-        self._request, self._dispatcher, self._prediction = request, dispatcher, prediction
+        self._request = request
+        self._dispatcher = dispatcher
+        self._prediction = prediction
         self._reader = prediction.events.follow(0)
 
     async def outputs(self) -> AsyncIterator[Any]:
@@ -89,7 +91,11 @@ async def start_prediction(request: Request, inputs: Mapping[str, Any]) -> OwnRu
     except UnicodeEncodeError as error:
         raise JsonError(f"the inputs cannot be written as JSON: {error}. Correct them.") from error
     parser = RequestParser(
-        parts.service, parts.webhooks, "predict", dispatcher.kind, parts.large_bodies
+        service=parts.service,
+        webhooks=parts.webhooks,
+        kind="predict",
+        runs=dispatcher.kind,
+        large=parts.large_bodies,
     )
     asked = PredictionSpec(
         id=new_id(),

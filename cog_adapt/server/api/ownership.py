@@ -10,23 +10,23 @@ from fastapi import Depends, Query
 from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
 
-from cog_adapt.server.api.dependencies import PredictionIdDep, RequestCaller, ServiceDep, asker_of
+from cog_adapt.server.api.dependencies import PredictionIdDep, RequestCaller, ServiceDep, caller_of
 from cog_adapt.server.errors import IdInUse, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.service.service import PredictionService
 
 
-async def _asker(
+async def _caller(
     request: Request,
     owner: Annotated[
         str | SkipJsonSchema[None],
         Query(description="Whose, for a key with the scope `admin`; others see their own."),
     ] = None,
 ) -> RequestCaller:
-    return asker_of(request)
+    return caller_of(request)
 
 
-AskerDep = Annotated[RequestCaller, Depends(_asker)]
+CallerDep = Annotated[RequestCaller, Depends(_caller)]
 
 
 class RecordLookup:
@@ -34,22 +34,24 @@ class RecordLookup:
 
     Args:
         service: knows what is in flight and what was.
-        asker: who asks.
+        caller: who asks.
         prediction_id: as in the path.
     """
 
     def __init__(
-        self, service: PredictionService, asker: RequestCaller, prediction_id: str
+        self, service: PredictionService, caller: RequestCaller, prediction_id: str
     ) -> None:
-        self.service, self.asker, self.id = service, asker, prediction_id
+        self.service = service
+        self.caller = caller
+        self.id = prediction_id
 
     async def owner(self, kind: Kind) -> str:
-        """Return to whose record the id leads; to the asker's own where there is no other.
+        """Return to whose record the id leads; to the caller's own where there is no other.
 
         Raises:
             IdInUse: several owners have it, and an admin has not said who is meant.
         """
-        if not self.asker.sees_all or self.asker.wanted is not None:
+        if not self.caller.sees_all or self.caller.wanted is not None:
             return self._named_owner
         owners = self._owners_in_flight(kind)
         return self._choose(owners.union(await self.service.records.owners_of(self.id, kind)))
@@ -60,13 +62,13 @@ class RecordLookup:
         Raises:
             IdInUse: several owners have it, and an admin has not said who is meant.
         """
-        if not self.asker.sees_all or self.asker.wanted is not None:
+        if not self.caller.sees_all or self.caller.wanted is not None:
             return self._named_owner
         return self._choose(self._owners_in_flight())
 
     @property
     def _named_owner(self) -> str:
-        return self.asker.owner if self.asker.wanted is None else self.asker.wanted
+        return self.caller.owner if self.caller.wanted is None else self.caller.wanted
 
     def _owners_in_flight(self, kind: Kind | None = None) -> set[str]:
         return {
@@ -77,8 +79,8 @@ class RecordLookup:
         }
 
     def _choose(self, owners: set[str]) -> str:
-        if self.asker.owner in owners or not owners:
-            return self.asker.owner
+        if self.caller.owner in owners or not owners:
+            return self.caller.owner
         if len(owners) > 1:
             raise IdInUse(
                 f"{len(owners)} owners have the id {self.id[:80]!r}. Name one: ?owner=NAME."
@@ -86,15 +88,15 @@ class RecordLookup:
         return owners.pop()
 
     def unknown(self, kind: Kind) -> NotFound:
-        """Return the error for an id that leads to nothing of the asker's, and note it."""
-        self.asker.note_unknown()
+        """Return the error for an id that leads to nothing of the caller's, and note it."""
+        self.caller.note_unknown()
         return NotFound(f"there is no {NOUNS[kind]} {self.id[:80]!r}.")
 
 
 async def _look(
-    service: ServiceDep, asker: AskerDep, prediction_id: PredictionIdDep
+    service: ServiceDep, caller: CallerDep, prediction_id: PredictionIdDep
 ) -> RecordLookup:
-    return RecordLookup(service, asker, prediction_id)
+    return RecordLookup(service, caller, prediction_id)
 
 
 LookDep = Annotated[RecordLookup, Depends(_look)]

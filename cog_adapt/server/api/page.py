@@ -60,7 +60,7 @@ class PageRoutes:
         if self._files.index is None:
             raise NotFound(_NOT_BUILT)
         policy = policy_of(parts_of(request).upload_url)
-        return _answer(request, self._files.index, _CHECKED, policy)
+        return _answer(request=request, file=self._files.index, kept=_CHECKED, policy=policy)
 
     async def without_slash(self, request: Request) -> Response:
         """Send to the address from which the page's own addresses are right."""
@@ -72,7 +72,7 @@ class PageRoutes:
         file = self._files.assets.get(name)
         if file is None:
             raise NotFound(f"the playground has no file {name[:80]!r}. Load the page again.")
-        return _answer(request, file, _KEPT, _CLOSED)
+        return _answer(request=request, file=file, kept=_KEPT, policy=_CLOSED)
 
 
 class _BrowserRoute(Route):
@@ -115,8 +115,15 @@ def _answer(request: Request, file: PageFile, kept: str, policy: str) -> Respons
     if _has(file.etag, header_of(sent, b"if-none-match")):
         return Response(None, 304, headers)
     if weights(header_of(sent, b"accept-encoding")).get("gzip", 0) > 0:
-        return Response(file.zipped, 200, {**headers, "Content-Encoding": "gzip"}, file.media_type)
-    return Response(file.content, 200, headers, file.media_type)
+        return Response(
+            content=file.zipped,
+            status_code=200,
+            headers={**headers, "Content-Encoding": "gzip"},
+            media_type=file.media_type,
+        )
+    return Response(
+        content=file.content, status_code=200, headers=headers, media_type=file.media_type
+    )
 
 
 def _has(etag: str, known: str) -> bool:

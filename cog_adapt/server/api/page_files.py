@@ -39,7 +39,12 @@ class PageFile:
         content = path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()[:32]
         media_type = _TYPES.get(path.suffix, _UNKNOWN)
-        return cls(content, gzip.compress(content, mtime=0), media_type, f'W/"{digest}"')
+        return cls(
+            content=content,
+            zipped=gzip.compress(content, mtime=0),
+            media_type=media_type,
+            etag=f'W/"{digest}"',
+        )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ async def past_events(record: Record, after: int, write: Write) -> AsyncGenerato
     past.append(("completed", encode(account)))
     events = [RunEvent(number, name, data) for number, (name, data) in enumerate(past, 1)]
     if after >= len(events):  # the live stream had more numbers than the record can tell
-        events = [RunEvent(after + 1, *past[-1])]
+        events = [RunEvent(after + 1, events[-1].name, events[-1].data)]
         after = 0
     yield b"".join(write(event) for event in events if event.number > after)
 

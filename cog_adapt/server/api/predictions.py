@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cog_adapt.server.api.dependencies import asker_of, key_of, parts_of, read_prediction_id
+from cog_adapt.server.api.dependencies import caller_of, key_of, parts_of, read_prediction_id
 from cog_adapt.server.api.leaving import watched
 from cog_adapt.server.api.ownership import RecordLookup
 from cog_adapt.server.api.requests import RequestParser
@@ -59,7 +59,7 @@ class PredictionRoutes:
         """Run under an id, unless it is running or has run."""
         call, prediction_id = _Call(request, self._kind), await read_prediction_id(request)
         asked = await call.parser.read(request, prediction_id)
-        key = prediction_id, call.asker.owner
+        key = prediction_id, call.caller.owner
         lock = self._arriving.setdefault(key, asyncio.Lock())
         async with lock:  # of equal ones that come at once, one starts it and the others find it
             known = await self._find(call, asked)
@@ -71,7 +71,7 @@ class PredictionRoutes:
     async def _find(self, call: "_Call", asked: PredictionSpec) -> Response | None:
         """Return the answer of a PUT whose id is running or has run; None for a new one."""
         kind = None if call.is_strict else call.dispatcher.kind
-        running = call.service.find(asked.id, kind, call.asker.owner)
+        running = call.service.find(asked.id, kind, call.caller.owner)
         if running is not None:
             _check_scope(call.request, running.request.kind)
             return _join(call, asked, running)
@@ -87,7 +87,7 @@ class PredictionRoutes:
     async def _answer(self, call: "_Call", prediction: Prediction) -> Response:
         asked = prediction.request
         if asked.is_stream:
-            leave = partial(call.dispatcher.cancel, prediction.id, call.asker.owner)
+            leave = partial(call.dispatcher.cancel, prediction.id, call.caller.owner)
             return EventStream(follow(prediction), leave)
         if asked.is_async:
             return json_response({"id": prediction.id, "status": "starting"}, 202)
@@ -114,7 +114,7 @@ class PredictionRoutes:
         await asyncio.wait({prediction.done}, timeout=_UNWATCHED_SECONDS)
         if prediction.done.done():
             return
-        leave = partial(call.dispatcher.cancel, prediction.id, call.asker.owner)
+        leave = partial(call.dispatcher.cancel, prediction.id, call.caller.owner)
         async with watched(call.request.receive, leave):
             await asyncio.wait({prediction.done})
 
@@ -124,25 +124,31 @@ class _Call:
 
     def __init__(self, request: Request, kind: Kind) -> None:
         parts = parts_of(request)
-        self.request, self.service = request, parts.service
-        self.is_strict, self.asker = parts.settings.strict_cog, asker_of(request)
+        self.request = request
+        self.service = parts.service
+        self.is_strict = parts.settings.strict_cog
+        self.caller = caller_of(request)
         dispatcher = self.service.dispatcher(kind)
         if dispatcher is None:
             raise NotFound(f"this server runs no {NOUNS[kind]}s; it has no code for them.")
         self.dispatcher: Dispatcher = dispatcher
         self.parser = RequestParser(
-            self.service, parts.webhooks, kind, dispatcher.kind, parts.large_bodies
+            service=self.service,
+            webhooks=parts.webhooks,
+            kind=kind,
+            runs=dispatcher.kind,
+            large=parts.large_bodies,
         )
 
 
 async def cancel(request: Request) -> Response:
     """Cancel a prediction or training."""
     service, prediction_id = parts_of(request).service, await read_prediction_id(request)
-    asker = asker_of(request)
-    owner = RecordLookup(service, asker, prediction_id).owner_in_flight()
+    caller = caller_of(request)
+    owner = RecordLookup(service, caller, prediction_id).owner_in_flight()
     found = service.find(prediction_id, None, owner)
     if found is None:
-        asker.note_unknown()
+        caller.note_unknown()
         return json_response({}, 404)
     _check_scope(request, found.request.kind)
     service.cancel(prediction_id, owner)
@@ -176,7 +182,7 @@ def _join(call: _Call, asked: PredictionSpec, running: Prediction) -> Response:
 async def _replay(call: _Call, asked: PredictionSpec) -> Response | None:
     """Answer a PUT whose id has run, or runs elsewhere, from its record: nothing runs."""
     records, kind = call.service.records, call.dispatcher.kind
-    for owner in call.asker.replayed:
+    for owner in call.caller.replayed:
         record = await records.get(asked.id, kind, owner)
         if record is not None:
             return _answer_again(call, asked, record)

@@ -12,20 +12,24 @@ from cog_adapt.server.service.events import RunEvent
 
 
 def translate(event: RunEvent) -> RunEvent | None:
-    """Return the event for Replicate's clients, or None if the platform sends no such event."""
-    events: Any = msgspec.json.decode(event.data)
+    """Return the event for Replicate's clients, or None if the platform sends no such event.
+
+    An event is kept as one JSON text for all its readers, and weighed as such; so the one reader
+    who wants the text in it decodes that, of the three events where it is wanted.
+    """
+    if event.name not in ("output", "log", "completed"):
+        return event if event.name == "error" else None
+    told: Any = msgspec.json.decode(event.data)
     match event.name:
         case "output":
-            chunk = events["chunk"]
+            chunk = told["chunk"]
             text = chunk if isinstance(chunk, str) else msgspec.json.encode(chunk).decode()
             return RunEvent(event.number, "output", text.encode())
         case "log":
-            return RunEvent(event.number, "logs", events["data"].encode())
-        case "error":
-            return event
-        case "completed" if events["status"] == "failed":
-            return RunEvent(event.number, "error", events["error"].encode())
+            return RunEvent(event.number, "logs", told["data"].encode())
+        case "completed" if told["status"] == "failed":
+            return RunEvent(event.number, "error", told["error"].encode())
         case "completed":
-            reason = {"reason": "canceled"} if events["status"] == "canceled" else {}
+            reason = {"reason": "canceled"} if told["status"] == "canceled" else {}
             return RunEvent(event.number, "done", msgspec.json.encode(reason))
     return None

@@ -54,8 +54,12 @@ class RequestParser:
         runs: Kind,
         large: LargeBodies,
     ) -> None:
-        self._service, self._webhooks, self.kind, self._runs = service, webhooks, kind, runs
-        self._strict, self._large = service.settings.strict_cog, large
+        self._service = service
+        self._webhooks = webhooks
+        self.kind = kind
+        self._runs = runs
+        self._strict = service.settings.strict_cog
+        self._large = large
 
     async def read(self, request: Request, prediction_id: str | None = None) -> PredictionSpec:
         """Read a request; the path gives the prediction's id, the key the owner.

@@ -52,7 +52,9 @@ def json_response(
     body: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return a JSON answer with sorted keys."""
-    return Response(encode(body), status, headers, "application/json")
+    return Response(
+        content=encode(body), status_code=status, headers=headers, media_type="application/json"
+    )
 
 
 def record_body(record: Record) -> dict[str, Any]:

@@ -5,6 +5,7 @@ answers are encoded where they are made. The document is of OpenAPI 3.0, which h
 later versions have a type `null`.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -249,6 +250,12 @@ STREAM: Responses = {
 }
 
 
-def refusals(*codes: int) -> Responses:
-    """Return what a route says of requests that it refuses, for its `responses`."""
-    return {code: {"model": Error, "description": _REASONS[code]} for code in codes}
+def refusals(*codes: int, reasons: Mapping[int, str] | None = None) -> Responses:
+    """Return the refusals of a route, for its `responses`.
+
+    Args:
+        codes: status codes.
+        reasons: of a code, in place of the usual one.
+    """
+    said = _REASONS | dict(reasons or {})
+    return {code: {"model": Error, "description": said[code]} for code in codes}

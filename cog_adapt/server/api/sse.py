@@ -83,7 +83,9 @@ class _Reading:
     """The position of a reader in a prediction's events."""
 
     def __init__(self, prediction: Followed, after: int | None) -> None:
-        self.prediction, self.seen, self.is_broken = prediction, after or 0, False
+        self.prediction = prediction
+        self.seen = after or 0
+        self.is_broken = False
         self._reader = prediction.events.follow(after)
 
     async def next(self) -> list[RunEvent]:
@@ -141,8 +143,10 @@ class EventStream(Response):
     def __init__(
         self, portions: AsyncGenerator[bytes], on_leave: Callable[[], object] | None = None
     ) -> None:
-        self._portions, self._on_leave = portions, on_leave
-        self.status_code, self.background = 200, None
+        self._portions = portions
+        self._on_leave = on_leave
+        self.status_code = 200
+        self.background = None
         self.raw_headers = list(_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -167,7 +171,8 @@ class _PacedPortions:
     """The portions until the reader is gone, with a comment in every long pause."""
 
     def __init__(self, portions: AsyncGenerator[bytes], gone: "asyncio.Future[None]") -> None:
-        self._portions, self._gone = portions, gone
+        self._portions = portions
+        self._gone = gone
         self._upcoming: asyncio.Future[bytes] | None = None
 
     async def next(self) -> bytes:
@@ -179,7 +184,8 @@ class _PacedPortions:
         await asyncio.wait(both, timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if not self._upcoming.done():
             return b"" if self._gone.done() else _KEEP_ALIVE
-        portion, self._upcoming = self._upcoming.result(), None
+        portion = self._upcoming.result()
+        self._upcoming = None
         return portion
 
     async def close(self) -> None:

@@ -75,7 +75,11 @@ class Egress:
         try:
             with path.open("wb") as file:
                 transfer = transfer or Transfer(_PAUSE_SECONDS)
-                file.writelines(self._fetch(url, most_bytes, transfer, user_agent))
+                file.writelines(
+                    self._fetch(
+                        url=url, most_bytes=most_bytes, transfer=transfer, user_agent=user_agent
+                    )
+                )
         except BaseException:
             path.unlink(missing_ok=True)
             raise
@@ -90,7 +94,9 @@ class Egress:
     ) -> bytes:
         """Download a URL into memory, as `download` does."""
         transfer = transfer or Transfer(_PAUSE_SECONDS)
-        return b"".join(self._fetch(url, most_bytes, transfer, user_agent))
+        return b"".join(
+            self._fetch(url=url, most_bytes=most_bytes, transfer=transfer, user_agent=user_agent)
+        )
 
     def _fetch(
         self, url: str, most_bytes: int, transfer: Transfer, user_agent: str | None

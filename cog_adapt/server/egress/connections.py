@@ -29,7 +29,8 @@ _ERRORS = (
 
 class _PinnedBackend(httpcore2.SyncBackend):
     def __init__(self, rules: AddressRules, transfer: Transfer) -> None:
-        self._rules, self._transfer = rules, transfer
+        self._rules = rules
+        self._transfer = transfer
 
     def connect_tcp(
         self,
@@ -46,7 +47,13 @@ class _PinnedBackend(httpcore2.SyncBackend):
             if left <= 0:
                 break
             try:
-                stream = super().connect_tcp(address, port, left, local_address, socket_options)
+                stream = super().connect_tcp(
+                    host=address,
+                    port=port,
+                    timeout=left,
+                    local_address=local_address,
+                    socket_options=socket_options,
+                )
                 return self._transfer.follow(stream)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 problem = error
@@ -73,7 +80,11 @@ class _AsyncPinnedBackend(httpcore2.AnyIOBackend):
         ):
             try:
                 return await super().connect_tcp(
-                    address, port, timeout, local_address, socket_options
+                    host=address,
+                    port=port,
+                    timeout=timeout,
+                    local_address=local_address,
+                    socket_options=socket_options,
                 )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 problem = error
@@ -89,7 +100,8 @@ class PinnedTransport(httpx2.BaseTransport):
     def __init__(
         self, rules: AddressRules, ssl_context: ssl.SSLContext, transfer: Transfer
     ) -> None:
-        self._transfer, backend = transfer, _PinnedBackend(rules, transfer)
+        self._transfer = transfer
+        backend = _PinnedBackend(rules, transfer)
         self.pool = httpcore2.ConnectionPool(ssl_context, network_backend=backend)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -22,7 +22,8 @@ class Transfer:
     """
 
     def __init__(self, pause_seconds: float, total_seconds: float = math.inf) -> None:
-        self._pause_seconds, self._total_seconds = pause_seconds, total_seconds
+        self._pause_seconds = pause_seconds
+        self._total_seconds = total_seconds
         self._pace = Pace(pause_seconds)
         self._end = math.inf
         self._lock = threading.Lock()
@@ -103,7 +104,8 @@ class TimedStream(httpcore2.NetworkStream):
     """
 
     def __init__(self, stream: httpcore2.NetworkStream, transfer: Transfer) -> None:
-        self._stream, self._transfer = stream, transfer
+        self._stream = stream
+        self._transfer = transfer
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read some bytes."""

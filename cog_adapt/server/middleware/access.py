@@ -15,6 +15,18 @@ OPEN = frozenset({"/healthz"})  # liveness: whoever restarts the container has n
 _PAGE = re.compile(r"/playground(/|/assets/[A-Za-z0-9._-]+)?")
 _READ_ONLY = ("GET", "HEAD")
 
+_OF_RUNS = (
+    ("GET", ""),
+    ("POST", ""),
+    ("GET", "/{id}"),
+    ("PUT", "/{id}"),
+    ("DELETE", "/{id}"),
+    ("POST", "/{id}/cancel"),
+    ("GET", "/{id}/events"),
+    ("GET", "/{id}/stream"),
+    ("GET", "/{id}/deliveries"),
+    ("POST", "/{id}/deliveries/{id}/redeliver"),
+)
 NEEDS: dict[str, Need] = {
     "GET /": ANY_KEY,
     "GET /health-check": ANY_KEY,
@@ -27,32 +39,14 @@ NEEDS: dict[str, Need] = {
     "GET /playground/examples.json": ANY_KEY,
     "GET /playground/server.json": ANY_KEY,
     "DELETE /owners/{id}/data": ANY_KEY,  # one's own, of the kinds that the key opens
-    "GET /predictions": "predict",
-    "POST /predictions": "predict",
-    "GET /predictions/{id}": "predict",
-    "PUT /predictions/{id}": "predict",
-    "DELETE /predictions/{id}": "predict",
-    "POST /predictions/{id}/cancel": "predict",
-    "GET /predictions/{id}/events": "predict",
-    "GET /predictions/{id}/stream": "predict",
-    "GET /predictions/{id}/deliveries": "predict",
-    "POST /predictions/{id}/deliveries/{id}/redeliver": "predict",
     "GET /adapters": "predict",
     "POST /adapters": "predict",
     "GET /adapters/{id}": "predict",
     "PATCH /adapters/{id}": "predict",
     "DELETE /adapters/{id}": "predict",
     "GET /adapters/{id}/download": "predict",
-    "GET /trainings": "train",
-    "POST /trainings": "train",
-    "GET /trainings/{id}": "train",
-    "PUT /trainings/{id}": "train",
-    "DELETE /trainings/{id}": "train",
-    "POST /trainings/{id}/cancel": "train",
-    "GET /trainings/{id}/events": "train",
-    "GET /trainings/{id}/stream": "train",
-    "GET /trainings/{id}/deliveries": "train",
-    "POST /trainings/{id}/deliveries/{id}/redeliver": "train",
+    **{f"{method} /predictions{rest}": "predict" for method, rest in _OF_RUNS},
+    **{f"{method} /trainings{rest}": "train" for method, rest in _OF_RUNS},
 }
 
 _own: dict[str, Need] = {}

@@ -39,7 +39,9 @@ class AuthMiddleware:
         keys: KeyRing,
         is_open: Callable[[Connection], bool] = is_liveness,
     ) -> None:
-        self._app, self._keys, self._is_open = app, keys, is_open
+        self._app = app
+        self._keys = keys
+        self._is_open = is_open
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         """Serve a connection."""

@@ -79,7 +79,8 @@ class BodyLimitMiddleware:
     """
 
     def __init__(self, app: ASGIApp, limits_of: Callable[[str, str], BodyLimits]) -> None:
-        self._app, self._limits_of = app, limits_of
+        self._app = app
+        self._limits_of = limits_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a connection."""
@@ -88,7 +89,7 @@ class BodyLimitMiddleware:
             await self._app(scope, receive, send)
             return
         limits = self._limits_of(scope["method"], scope["path"])
-        body = _Body(limits, _owner_of(scope), receive, send)
+        body = _Body(limits=limits, owner=_owner_of(scope), receive=receive, send=send)
         if length is not None and length > limits.max_bytes:
             await body.refuse_large()
             return
@@ -124,7 +125,8 @@ class _Body:
     """One request's body on its way in; after a refusal the application is cut off."""
 
     def __init__(self, limits: BodyLimits, owner: str, receive: Receive, send: Send) -> None:
-        self._limits, self._owner = limits, owner
+        self._limits = limits
+        self._owner = owner
         self._pace = Pace(limits.pause_seconds)
         self._receive = receive
         self._send = send

@@ -118,7 +118,13 @@ def _key_of_line(line: str) -> Key:
             f"the third field has {len(digest)} characters; write 64 hex digits in lower case."
         )
     allowed = frozenset(cast("list[Scope]", scopes.split(",")))
-    return Key(name, allowed, digest, _time_of(expires[0]) if expires else inf, owner)
+    return Key(
+        name=name,
+        scopes=allowed,
+        digest=digest,
+        expires=_time_of(expires[0]) if expires else inf,
+        owner=owner,
+    )
 
 
 def _check_name(name: str, what: str = "name") -> None:

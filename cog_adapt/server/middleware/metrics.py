@@ -46,7 +46,12 @@ class MetricsMiddleware:
             raise
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._metrics.http(method, self._find_route(scope), status, perf_counter() - started)
+            self._metrics.http(
+                method=method,
+                route=self._find_route(scope),
+                status=status,
+                seconds=perf_counter() - started,
+            )
 
     def _find_route(self, scope: Scope) -> str:
         endpoint = scope.get("endpoint")

@@ -13,7 +13,8 @@ class AsgiResponse:
     """A whole answer: its code, its body and its headers."""
 
     def __init__(self, status: int, body: bytes, headers: Headers) -> None:
-        self._status, self._body = status, body
+        self._status = status
+        self._body = body
         self._headers = (*headers, (b"content-length", b"%d" % len(body)))
 
     @classmethod

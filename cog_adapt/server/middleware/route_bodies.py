@@ -53,7 +53,8 @@ class RouteBodies:
     """
 
     def __init__(self, settings: Settings, budget: Budget) -> None:
-        self._settings, self._budget = settings, budget
+        self._settings = settings
+        self._budget = budget
         self._usual = self._limits(settings.max_body_bytes)
         self._own = self._limits(
             min(settings.max_body_bytes, OWN_BYTES),

@@ -43,7 +43,8 @@ class AdapterIndex:
     """Reads and writes the index. Raises `StorageError` when the database cannot be used."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
-        self._writer, self._reader = writer, reader
+        self._writer = writer
+        self._reader = reader
 
     async def write(self, changes: Mapping[Place, bytes | None]) -> None:
         """Put the metadata of these, as JSON; None: it is gone."""

@@ -32,7 +32,13 @@ def to_query(
     Raises:
         InputError: the cursor was not made here.
     """
-    return PageQuery(kind, tuple(statuses), read_cursor(cursor, _Cursor), limit, owner)
+    return PageQuery(
+        kind=kind,
+        statuses=tuple(statuses),
+        cursor=read_cursor(cursor, _Cursor),
+        limit=limit,
+        owner=owner,
+    )
 
 
 class PageQuery(msgspec.Struct, frozen=True):

@@ -55,7 +55,7 @@ class RecordQueries:
         Raises:
             InputError: the cursor was not made here.
         """
-        query = to_query(kind, statuses, cursor, limit, owner)
+        query = to_query(kind=kind, statuses=statuses, cursor=cursor, limit=limit, owner=owner)
         await self._writer.flush()
         return await self._reader.run(query.read)
 
@@ -75,7 +75,9 @@ class RecordQueries:
             but_owners: whose are not wanted.
         """
         await self._writer.flush()
-        ids = await self._reader.find_due(self.server, now, limit + len(but), but_owners)
+        ids = await self._reader.find_due(
+            server=self.server, now=now, limit=limit + len(but), but_owners=but_owners
+        )
         wanted = [each for each in ids if each not in but][:limit]
         return await self._reader.find_deliveries(deliveries.c.id.in_(wanted)) if wanted else []
 

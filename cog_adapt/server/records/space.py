@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Table, func, select
 
+from cog_adapt.owner_bytes import OwnerShares
 from cog_adapt.server.budget import free_disk_bytes
 from cog_adapt.server.errors import DiskFull
 from cog_adapt.server.records.blobs import Blobs
@@ -46,11 +47,10 @@ class RecordSpace:
     name = NAME
 
     def __init__(self, most: float | None = math.inf, free: int = 0, share: float = 1.0) -> None:
-        self.most = math.inf if most is None else most
         self._share = share
-        self._by_owner: Counter[str] = Counter()
+        self._by_owner: OwnerShares[float] = OwnerShares(math.inf, math.inf)
+        self.limit(math.inf if most is None else most)
         self._free = free if most is None else None
-        self.used = 0
         self.low = asyncio.Event()
         self._lock = threading.Lock()
 
@@ -64,6 +64,20 @@ class RecordSpace:
             most = settings.disk_bytes // 2
         return cls(most, free_disk_bytes(settings.data_dir), settings.owner_share)
 
+    def limit(self, most: float) -> None:
+        """Allow so many bytes from now on."""
+        self._by_owner.limit(most, most * self._share, most_of_nobody=most)
+
+    @property
+    def most(self) -> float:
+        """The bytes of all records that are allowed."""
+        return self._by_owner.most
+
+    @property
+    def used(self) -> int:
+        """The bytes of all records, as measured and counted since."""
+        return self._by_owner.bytes
+
     @property
     def excess(self) -> float:
         """How many bytes should give way."""
@@ -72,31 +86,35 @@ class RecordSpace:
     @property
     def most_of_owner(self) -> float:
         """How many bytes one owner with a name may use."""
-        return self.most * self._share
+        return self._by_owner.most_of_owner
 
     @property
     def largest(self) -> int:
-        """The bytes of the owner who uses most."""
-        return max(self._copy().values(), default=0)
+        """The bytes of the named owner with most."""
+        return self._by_owner.largest
 
     @property
     def excess_by_owner(self) -> dict[str, float]:
         """How many bytes of whom should give way."""
         limit = self.most_of_owner * LOW
-        return {owner: used - limit for owner, used in self._copy().items() if used > limit}
+        return {
+            owner: used - limit for owner, used in self._by_owner.named().items() if used > limit
+        }
 
     def add(self, sizes: Mapping[str, int]) -> None:
         """Count what was written by whom; what replaces a row counts twice until it is measured."""
         with self._lock:
-            self.used += sum(sizes.values())
-            self._by_owner.update({owner: size for owner, size in sizes.items() if owner})
+            for owner, size in sizes.items():
+                self._by_owner.count(owner, size)
 
     def set(self, measured: SpaceUse) -> None:
         """Note what was measured."""
-        with self._lock:
-            self.used, self._by_owner = measured.used, Counter(measured.by_owner)
         if self._free is not None:
-            self.most, self._free = (self._free + measured.used) // 2, None
+            self.limit((self._free + measured.used) // 2)
+            self._free = None
+        named = sum(measured.by_owner.values())
+        with self._lock:
+            self._by_owner.reset({**measured.by_owner, "": measured.used - named})
 
     def refuse_if_full(self, size: int, owner: str = "") -> None:
         """Refuse what has no room. Runs on the event loop.
@@ -104,10 +122,11 @@ class RecordSpace:
         Raises:
             DiskFull: there is no room for so many bytes, of all or of the owner.
         """
-        own, limit = self._by_owner[owner], self.most_of_owner
-        if self.used + size > self.most * LOW or (owner and own + size > limit * LOW):
+        own = self._by_owner.bytes_of(owner)
+        limit = self._by_owner.most_of(owner)
+        if self.used + size > self.most * LOW or own + size > limit * LOW:
             self.low.set()
-        if owner and own + size > limit:
+        if owner and self._by_owner.lacking(owner, size):
             raise DiskFull(
                 f"records: your {own} bytes on disk and {size} more exceed the {limit:.0f} that "
                 "one owner may use (RECORD_BYTES and OWNER_SHARE). Your oldest are being removed: "
@@ -119,10 +138,6 @@ class RecordSpace:
                 "(RECORD_BYTES). The oldest are being removed: try again in a minute, or ask the "
                 "operator for more."
             )
-
-    def _copy(self) -> dict[str, int]:
-        with self._lock:
-            return dict(self._by_owner)
 
 
 class TextCount:

@@ -152,7 +152,9 @@ class Records(RecordQueries):
         await self._writer.flush()
         but = (record.kind, record.id)
         return await self._reader.run(
-            lambda connection: is_mentioned(connection, word, record.owner, but, self._blobs)
+            lambda connection: is_mentioned(
+                connection, word, owner=record.owner, but=but, blobs=self._blobs
+            )
         )
 
     async def prune(self, max_age: timedelta, max_count: int) -> int:
@@ -223,7 +225,9 @@ async def _make_room(writer: Writer, reader: Reader, space: RecordSpace) -> int:
     total, left = 0, space.excess
     for owner, excess in [*space.excess_by_owner.items(), (None, 0.0)]:
         wanted = left if owner is None else excess
-        count, freed = await _delete_oldest(writer, reader, wanted, owner)
+        count, freed = await _delete_oldest(
+            writer=writer, reader=reader, wanted=wanted, owner=owner
+        )
         total, left = total + count, left - freed
     await reader.sweep(SHORT_GRACE_SECONDS if total else BLOB_GRACE_SECONDS)
     space.set(await reader.measure())

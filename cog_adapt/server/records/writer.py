@@ -32,7 +32,8 @@ class Writer:
         self._beat: Callable[[Connection], None] | None = None
         self._beat_seconds = self._next_beat = 0.0
         self._lock = threading.Lock()  # held for a few instructions only
-        self._open, self._writing = Batch(), Batch()
+        self._open = Batch()
+        self._writing = Batch()
         self._waken = threading.Event()
         self._urgent = threading.Event()
         self._closing = False
@@ -96,7 +97,8 @@ class Writer:
 
     def start_beating(self, beat: Callable[[Connection], None], seconds: float) -> None:
         """Run the function every `seconds` from now on."""
-        self._beat_seconds, self._next_beat = seconds, time.monotonic() + seconds
+        self._beat_seconds = seconds
+        self._next_beat = time.monotonic() + seconds
         self._beat = beat
         self._hurry()
 

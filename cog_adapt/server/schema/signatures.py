@@ -104,7 +104,12 @@ def _read_field(handler: Handler, parameter: inspect.Parameter, annotation: obje
     if annotation is None:
         raise ConfigError("it has no type; annotate it.")
     schema, nullable = input_schema(annotation)
-    field = _Field(parameter, schema, nullable, names_default(handler, parameter))
+    field = _Field(
+        parameter=parameter,
+        type=schema,
+        nullable=nullable,
+        has_default=names_default(handler, parameter),
+    )
     if field.info.default is None and field.has_default:
         # To Cog `int = None` is "chosen at run time", no default; `Secret = None` is "no secret".
         nullable = nullable or schema == SECRET

@@ -52,7 +52,8 @@ class InputValidator:
         schemas = document["components"]["schemas"]
         self._properties: Schema = schemas[component].get("properties", {})
         self._required: list[str] = schemas[component].get("required", [])
-        self._most_characters, self._takes_unknown = most_characters, takes_unknown
+        self._most_characters = most_characters
+        self._takes_unknown = takes_unknown
         self._secrets = [name for name, schema in self._properties.items() if _holds_secret(schema)]
         self._patterns: list[tuple[str, re.Pattern[str]]] = []
         self._files = [name for name, schema in self._properties.items() if _is_file(schema)]
@@ -60,10 +61,8 @@ class InputValidator:
         schemas = copy.deepcopy(schemas)
         self._set_foreign_patterns_apart(schemas[component])
         schema = {"$ref": f"#/components/schemas/{component}", "components": {"schemas": schemas}}
-        self._validator, self._masking = (
-            jsonschema_rs.Draft7Validator(schema, mask=mask, validate_formats=False)  # as in Cog
-            for mask in (None, REDACTED)
-        )
+        self._validator = jsonschema_rs.Draft7Validator(schema, validate_formats=False)  # as in Cog
+        self._masking = jsonschema_rs.Draft7Validator(schema, mask=REDACTED, validate_formats=False)
         some = {
             "properties": schemas[component].get("properties", {}),
             "components": schema["components"],

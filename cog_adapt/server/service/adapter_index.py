@@ -42,7 +42,8 @@ class IndexWriter:
     """
 
     def __init__(self, index: AdapterIndex, *, has_owners: bool = False) -> None:
-        self._index, self._has_owners = index, has_owners
+        self._index = index
+        self._has_owners = has_owners
         self._filling = _Filling()
         self.owners: dict[str, asyncio.Task[None]] = {}
         self._changes: dict[Place, bytes | None] = {}
@@ -81,7 +82,8 @@ class IndexWriter:
             StorageError: it cannot be written now; the next call tries again.
         """
         async with self._writing:
-            changes, self._changes = self._changes, {}
+            changes = self._changes
+            self._changes = {}
             if changes:
                 await self._write_or_keep(changes)
 

@@ -27,7 +27,8 @@ class AdapterRelay:
     """
 
     def __init__(self, workers: Sequence[Worker], index: IndexWriter) -> None:
-        self._workers, self._index = workers, index
+        self._workers = workers
+        self._index = index
         self._notes: set[asyncio.Task[None]] = set()
         for number, worker in enumerate(workers):
             worker.adapters.listener = _Sayings(self, worker, index if number == 0 else None)
@@ -60,7 +61,9 @@ class _Sayings:
     """Hears one worker."""
 
     def __init__(self, relay: AdapterRelay, worker: Worker, index: IndexWriter | None) -> None:
-        self._relay, self._worker, self._index = relay, worker, index
+        self._relay = relay
+        self._worker = worker
+        self._index = index
 
     def on_changed(self, report: AdapterChanged) -> None:
         self._relay.put(report, self._worker)

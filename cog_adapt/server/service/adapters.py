@@ -53,7 +53,8 @@ class AdapterService:
     """
 
     def __init__(self, service: PredictionService) -> None:
-        self._service, self._index = service, service.records.adapters
+        self._service = service
+        self._index = service.records.adapters
         self._link = service.worker.adapters
         has_owners = service.settings.api_keys_file is not None
         self._writer = IndexWriter(self._index, has_owners=has_owners)

@@ -29,7 +29,9 @@ class Announcer:
     """
 
     def __init__(self, webhooks: Webhooks, observer: Observer, log_interval: float) -> None:
-        self._webhooks, self._observer, self._log_interval = webhooks, observer, log_interval
+        self._webhooks = webhooks
+        self._observer = observer
+        self._log_interval = log_interval
         self._tracking: dict[tuple[Kind, str, str], _Tracking] = {}
 
     def follow(self, prediction: Prediction) -> None:
@@ -44,7 +46,15 @@ class Announcer:
         body, headers = encode(prediction.account()), self._observer.headers(prediction)
         url, owner = request.webhook or "", request.owner
         self._webhooks.announce(
-            Announcement(request.kind, request.id, event, url, body, headers, owner)
+            Announcement(
+                kind=request.kind,
+                record_id=request.id,
+                event=event,
+                url=url,
+                body=body,
+                headers=headers,
+                owner=owner,
+            )
         )
 
     def announce_output(self, prediction: Prediction) -> None:

@@ -50,14 +50,24 @@ class Dispatcher:
         budgets: MemoryBudgets,
     ) -> None:
         self.kind = config.kind
-        self._recorder, self._observer, self._settings = recorder, observer, settings
+        self._recorder = recorder
+        self._observer = observer
+        self._settings = settings
         self._budgets = budgets
         most_waiting = 0 if settings.strict_cog else settings.max_queue
-        self.slots = Slots(most_waiting, recorder, observer, self.end)
-        events = RunEvents(self.slots, recorder, observer, self.end, budgets.answers)
+        self.slots = Slots(
+            most_waiting=most_waiting, recorder=recorder, observer=observer, end=self.end
+        )
+        events = RunEvents(
+            slots=self.slots,
+            recorder=recorder,
+            observer=observer,
+            end=self.end,
+            answers=budgets.answers,
+        )
         self.slots.workers.append(Worker(config, events, settings))
         self.predictions: dict[tuple[str, str, str], Prediction] = {}
-        most_cached = 0 if settings.strict_cog else min(_CACHE_BYTES, budgets.events.most)
+        most_cached = 0 if settings.strict_cog else int(min(_CACHE_BYTES, budgets.events.most))
         self.event_cache = EventCache(most_cached, budgets.events)
 
     @property

@@ -1,10 +1,10 @@
 """Keeps the events of predictions that ended lately, for readers who reconnect after the end."""
 
 import math
-from collections import OrderedDict
 
 import msgspec
 
+from cog_adapt.owner_bytes import OwnerBytes
 from cog_adapt.server.budget import Budget
 from cog_adapt.server.service.events import EventLog
 from cog_adapt.server.service.prediction import Prediction
@@ -49,12 +49,11 @@ class EventCache:
         budget: of all events; these are the first to go where it is spent, or an owner's share.
     """
 
-    def __init__(self, most_bytes: float, budget: Budget | None = None) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, most_bytes: int, budget: Budget | None = None) -> None:
         self._budget = budget or Budget("events", "EVENT_BYTES", math.inf)
         self._budget.reclaimers.append(self._forget_oldest)
-        self._bytes = 0
-        self._ended: OrderedDict[tuple[str, str], CachedEvents] = OrderedDict()
+        self._by_owner: OwnerBytes[str] = OwnerBytes(most_bytes, most_bytes)
+        self._ended: dict[tuple[str, str], CachedEvents] = {}
 
     def add(self, prediction: Prediction) -> None:
         """Keep one; nobody can have followed one whose id was told with its end."""
@@ -62,47 +61,52 @@ class EventCache:
         self.forget(request.id, request.owner)
         if (
             not (request.durable or request.has_client_id or events.was_followed)
-            or not self._most_bytes
+            or not self._by_owner.most
         ):
             events.release()
             return
         ended = CachedEvents(events, prediction.completed(), request.owner)
-        if ended.size * _LARGEST_SHARE > self._most_bytes:
+        if ended.size * _LARGEST_SHARE > self._by_owner.most:
             events.release()
             return
-        self._ended[request.id, request.owner] = ended
-        self._bytes += ended.size
+        key = (request.owner, request.id)
+        self._ended[key] = ended
+        self._by_owner.add(key, ended.size)
         self._budget.add(ended.owner, ended.own_size)
-        while self._bytes > self._most_bytes:
-            self._forget_oldest()
+        for gone in self._by_owner.drop_excess(ended.owner):
+            self._release(gone)
         while self._budget.is_over(ended.owner) and self._forget_oldest_of(ended.owner):
             pass
 
     def get(self, name: str, owner: str = "") -> CachedEvents | None:
         """Return the events of this owner's id, or None."""
-        return self._ended.get((name, owner))
+        return self._ended.get((owner, name))
 
     def drop(self, owner: str, name: str | None = None) -> None:
         """Drop the events of one of an owner's ids, or of all."""
-        for each, whose in [*self._ended]:
-            if whose == owner and name in (None, each):
-                self.forget(each, whose)
+        names = [key[1] for key in self._by_owner.keys_of(owner)] if name is None else [name]
+        for each in names:
+            self.forget(each, owner)
 
     def forget(self, name: str, owner: str = "") -> None:
         """Drop the events of this owner's id."""
-        ended = self._ended.pop((name, owner), None)
+        self._by_owner.discard((owner, name))
+        self._release((owner, name))
+
+    def _release(self, key: tuple[str, str]) -> None:
+        ended = self._ended.pop(key, None)
         if ended is not None:
-            self._bytes -= ended.size
             self._budget.free(ended.owner, ended.own_size)
             ended.events.release()
 
     def _forget_oldest(self) -> bool:
-        if self._ended:
-            self.forget(*next(iter(self._ended)))
+        oldest = next(iter(self._ended), None)
+        if oldest is not None:
+            self.forget(oldest[1], oldest[0])
         return bool(self._ended)
 
     def _forget_oldest_of(self, owner: str) -> bool:
-        oldest = next((key for key in self._ended if key[1] == owner), None)
-        if oldest is not None:
-            self.forget(*oldest)
-        return oldest is not None
+        own = self._by_owner.keys_of(owner)
+        if own:
+            self.forget(own[0][1], owner)
+        return bool(own)

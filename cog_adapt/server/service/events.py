@@ -81,7 +81,8 @@ class EventLog:
     """
 
     def __init__(self, capacity: int, budget: Budget | None = None, owner: str = "") -> None:
-        self._capacity, self._owner = capacity, owner
+        self._capacity = capacity
+        self._owner = owner
         self._budget = budget or Budget("events", "EVENT_BYTES", math.inf)
         self._most_bytes = self._budget.limit_of(owner) / _LARGEST_SHARE
         self._kept: deque[RunEvent] = deque()
@@ -166,7 +167,9 @@ class EventReader:
     """Iterates over the events of one prediction in portions; made by `EventLog.follow`."""
 
     def __init__(self, log: EventLog, follower: _Follower, leave: Callable[[], None]) -> None:
-        self._log, self._follower, self._leave = log, follower, leave
+        self._log = log
+        self._follower = follower
+        self._leave = leave
 
     def __aiter__(self) -> Self:
         return self

@@ -57,7 +57,9 @@ class Forgetting:
     def __init__(
         self, service: PredictionService, webhooks: Webhooks, adapters: AdapterKeeper | None = None
     ) -> None:
-        self._service, self._webhooks, self._adapters = service, webhooks, adapters
+        self._service = service
+        self._webhooks = webhooks
+        self._adapters = adapters
 
     async def forget(self, prediction_id: str, kind: Kind, owner: str) -> ForgetResult:
         """Forget one that has ended.

@@ -25,10 +25,13 @@ class HeartbeatWatch:
     def __init__(
         self, seconds: float, count_signs: Callable[[], int], on_hung: Callable[[str], None]
     ) -> None:
-        self._seconds, self._count_signs, self._on_hung = seconds, count_signs, on_hung
+        self._seconds = seconds
+        self._count_signs = count_signs
+        self._on_hung = on_hung
         self._period = min(_MOST_SECONDS, seconds / _LOOKS)
         self._patience = _PATIENCE_IN_SETUP
-        self._signs, self._silence = 0, 0.0
+        self._signs = 0
+        self._silence = 0.0
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         if seconds:
@@ -64,7 +67,8 @@ class HeartbeatWatch:
         """Count the silence, of which this process's own pauses are no part."""
         signs, late = self._count_signs(), self._loop.time() - self._due
         if signs != self._signs:
-            self._signs, self._silence = signs, 0.0
+            self._signs = signs
+            self._silence = 0.0
         elif late < self._period:
             self._silence += self._period
         limit = self._seconds * self._patience

@@ -138,13 +138,13 @@ def to_request(record: Record) -> PredictionSpec | None:
         seconds = (record.deadline - record.created_at).total_seconds()
     inputs = bytes(payload.input)
     return PredictionSpec(
-        record.id,
-        record.kind,
-        inputs,
-        (record.input or "{}").encode(),
-        owned(payload.context, record.owner, is_admin=payload.is_admin),
-        record.webhook,
-        frozenset(record.webhook_events or ()),
+        id=record.id,
+        kind=record.kind,
+        input=inputs,
+        redacted_input=(record.input or "{}").encode(),
+        context=owned(payload.context, record.owner, is_admin=payload.is_admin),
+        webhook=record.webhook,
+        events=frozenset(record.webhook_events or ()),
         durable=True,
         retries=record.retries_left,
         timeout=seconds,

@@ -24,7 +24,8 @@ class Observer:
     """
 
     def __init__(self, metrics: Metrics, traces: PredictionTraces) -> None:
-        self._metrics, self._traces = metrics, traces
+        self._metrics = metrics
+        self._traces = traces
         self._open: dict[tuple[Kind, str, str], Trace] = {}
 
     def accepted(self, prediction: Prediction) -> None:
@@ -35,7 +36,12 @@ class Observer:
         self._metrics.accepted(request.kind)
 
     def _trace(self, request: PredictionSpec) -> None:
-        trace = self._traces.begin(request.headers, request.kind, request.id, request.context)
+        trace = self._traces.begin(
+            headers=request.headers,
+            kind=request.kind,
+            prediction_id=request.id,
+            context=request.context,
+        )
         if trace is not None:
             self._open[request.key] = trace
             trace.queued()

@@ -132,7 +132,9 @@ class Prediction:
 
     def __init__(self, request: PredictionSpec, history: int, events: Budget | None = None) -> None:
         self.request = request
-        self.id, self.key, self.run_id = request.id, request.key, request.run_id
+        self.id = request.id
+        self.key = request.key
+        self.run_id = request.run_id
         self.status: State = "starting"
         self.created_at = request.created_at or now()
         self.started_at: datetime | None = None
@@ -151,7 +153,8 @@ class Prediction:
 
     def _begin(self) -> None:
         self.outputs: list[msgspec.Raw] = []
-        self.is_list, self._count = False, 0
+        self.is_list = False
+        self._count = 0
         self._logs: list[str] = []
         self.metrics: dict[str, Any] = {}
 
@@ -173,12 +176,15 @@ class Prediction:
 
     def start(self) -> None:
         """Note that the model has begun."""
-        self.status, self.started_at, self.waited = "processing", now(), self.age
+        self.status = "processing"
+        self.started_at = now()
+        self.waited = self.age
         self.events.append("start", encode({"id": self.id, "status": "processing"}))
 
     def begin_again(self) -> None:
         """Reset the prediction after a crash, so that it runs once more."""
-        self.status, self.started_at = "starting", None
+        self.status = "starting"
+        self.started_at = None
         self.retries_left -= 1
         self.answer_bytes = 0
         self._begin()
@@ -198,13 +204,15 @@ class Prediction:
     def add_metric(self, name: str, value: bytes, mode: MetricMode) -> Any:  # noqa: ANN401
         """Record a metric of the model. Return its value, decoded."""
         decoded = msgspec.json.decode(value)
-        put_metric(self.metrics, name, decoded, mode)
+        put_metric(metrics=self.metrics, name=name, value=decoded, mode=mode)
         self.events.append("metric", encode({"name": name, "value": decoded, "mode": mode}))
         return decoded
 
     def finish(self, end: Finished) -> None:
         """Note the end; `done` is set by the code that frees the slot."""
-        self.status, self.error, self.is_list = end.status, end.error, end.is_list
+        self.status = end.status
+        self.error = end.error
+        self.is_list = end.is_list
         self.completed_at = now()
         self.metrics["predict_time"] = end.predict_time
 

@@ -35,8 +35,11 @@ class PredictionRecorder:
     def __init__(
         self, records: Records, webhooks: Webhooks, announcer: Announcer, observer: Observer
     ) -> None:
-        self._records, self._webhooks, self.space = records, webhooks, records.space
-        self._announcer, self._observer = announcer, observer
+        self._records = records
+        self._webhooks = webhooks
+        self.space = records.space
+        self._announcer = announcer
+        self._observer = observer
         self._writing: set[asyncio.Task[None]] = set()
 
     async def accept(self, prediction: Prediction, *, is_recovered: bool = False) -> None:

@@ -34,7 +34,9 @@ class Recovery:
         recorder: PredictionRecorder,
         is_possible: Callable[[], bool],
     ) -> None:
-        self._dispatchers, self._records, self._recorder = dispatchers, records, recorder
+        self._dispatchers = dispatchers
+        self._records = records
+        self._recorder = recorder
         self._is_possible = is_possible
         self._left: list[Record] = []
         self._task: asyncio.Task[None] | None = None

@@ -37,7 +37,10 @@ class RunEvents:
         end: Callable[[Prediction, Finished], None],
         answers: Budget,
     ) -> None:
-        self._slots, self._recorder, self._observer, self._end = slots, recorder, observer, end
+        self._slots = slots
+        self._recorder = recorder
+        self._observer = observer
+        self._end = end
         self._answers = answers
 
     def on_ready(self, report: Ready, *, is_again: bool) -> None:

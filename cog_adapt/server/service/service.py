@@ -47,10 +47,15 @@ class PredictionService:
         recorder: PredictionRecorder,
         settings: Settings,
     ) -> None:
-        self.dispatchers, self.mode, self.settings = dispatchers, mode, settings
-        self.records, self.recorder = records, recorder
+        self.dispatchers = dispatchers
+        self.mode = mode
+        self.settings = settings
+        self.records = records
+        self.recorder = recorder
         self.main = dispatchers[mode]
-        self._recovery = Recovery(dispatchers, records, recorder, self._may_run)
+        self._recovery = Recovery(
+            dispatchers=dispatchers, records=records, recorder=recorder, is_possible=self._may_run
+        )
         self._document: dict[str, Any] = {}
         self._validators: dict[str, InputValidator] = {}
         self._draining: asyncio.Task[None] | None = None

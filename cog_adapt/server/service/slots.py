@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from cog_adapt.owner_bytes import turns_of_one
 from cog_adapt.server.errors import AtCapacity, QueueFull
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.observer import Observer
@@ -14,7 +15,6 @@ from cog_adapt.server.service.worker import Worker
 _AT_CAPACITY = "At capacity - all prediction slots busy"
 _MOST_POSITIONS = 100
 _FEWEST_SECONDS_TO_WAIT = 1
-_FEWEST_TO_SHARE = 8  # slots
 
 
 class Queue(deque[Prediction]):
@@ -108,7 +108,9 @@ class Slots:
         observer: Observer,
         end: Callable[[Prediction, Finished], None],
     ) -> None:
-        self._recorder, self._observer, self._end = recorder, observer, end
+        self._recorder = recorder
+        self._observer = observer
+        self._end = end
         self.workers: list[Worker] = []
         self.waiting = Queue(most_waiting)
         self._is_closed = False
@@ -130,8 +132,7 @@ class Slots:
     @property
     def _most_of_one(self) -> int:
         """How many slots one owner may take: where others can wait, a quarter of many is theirs."""
-        leaves = self.waiting.most and self.count >= _FEWEST_TO_SHARE
-        return self.count - self.count // 4 if leaves else self.count
+        return turns_of_one(self.count) if self.waiting.most else self.count
 
     @property
     def given_up(self) -> str | None:

@@ -133,7 +133,12 @@ class Worker:
     def run(self, prediction: Prediction) -> bool:
         """Start a prediction. Return False if the process is gone and cannot have read it."""
         request = prediction.request
-        run = Run(request.run_id, request.input, request.context, request.id)
+        run = Run(
+            id=request.run_id,
+            input=request.input,
+            context=request.context,
+            prediction_id=request.id,
+        )
         if not self.send(run):
             return False
         self.running[prediction.run_id] = prediction

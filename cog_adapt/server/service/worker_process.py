@@ -59,7 +59,8 @@ class WorkerProcess:
         self.exited = asyncio.Event()
         self._was_killed = False
         self._cause: str | None = None
-        self._socket, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair()
+        self._socket = ours
         self._process = multiprocessing.get_context("spawn").Process(
             target=enter, args=(theirs, config), name=f"model-{config.kind}"
         )

@@ -63,8 +63,12 @@ class Used(Protocol):
     """
 
     name: str
-    used: int
-    most: float
+
+    @property
+    def used(self) -> int: ...  # noqa: D102 - above
+
+    @property
+    def most(self) -> float: ...  # noqa: D102 - above
 
     @property
     def largest(self) -> int: ...  # noqa: D102 - above
@@ -80,7 +84,7 @@ class _BudgetGauges(Collector):
         self.budgets: dict[str, Used] = {}
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        return [self._show(*shown) for shown in _BUDGET_GAUGES]
+        return [self._show(metric, text, of) for metric, text, of in _BUDGET_GAUGES]
 
     def _show(self, metric: str, text: str, attribute: str) -> GaugeMetricFamily:
         family = GaugeMetricFamily(f"cog_budget_{metric}", text, labels=["budget"])

@@ -197,7 +197,7 @@ class PredictionTraces:
                 **_read_tags(context),
             },
         )
-        return Trace(self._names, self._tracer, name, span)
+        return Trace(names=self._names, tracer=self._tracer, name=name, span=span)
 
     def copy(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of a request that belong to its trace, for those on its behalf."""

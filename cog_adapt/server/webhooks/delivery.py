@@ -70,8 +70,11 @@ class Deliverer:
         timeout: float,
         count: Count,
     ) -> None:
-        self._records, self._egress, self._signer = records, egress, signer
-        self._timeout, self._count = timeout, count
+        self._records = records
+        self._egress = egress
+        self._signer = signer
+        self._timeout = timeout
+        self._count = count
         self._turns = Turns()
         self._claimed: set[str] = set()
         self._claimed_since: set[str] = set()
@@ -99,7 +102,7 @@ class Deliverer:
         self._claimed_since = set(self._claimed)
         try:
             due = await self._records.due_deliveries(
-                datetime.now(UTC), limit, self._claimed_since, but_owners
+                now=datetime.now(UTC), limit=limit, but=self._claimed_since, but_owners=but_owners
             )
         except StorageError:
             return []
@@ -126,7 +129,9 @@ class Deliverer:
             headers = json.loads(delivery.headers)
             message = _Message(delivery.url, delivery.body.encode(), headers)
             outcome = await self._post(delivery.id, message, delivery.owner)
-            noted = note_attempt(delivery, outcome, datetime.now(UTC), delays)
+            noted = note_attempt(
+                delivery=delivery, outcome=outcome, now=datetime.now(UTC), delays=delays
+            )
             self._count(noted.event, "retry" if noted.state == "pending" else noted.state)
             await self._save(noted)
         finally:
@@ -143,7 +148,9 @@ class Deliverer:
     async def _post(self, webhook_id: str, message: _Message, owner: str) -> Answer | Exception:
         url, body, more = message
         async with self._turns.take(owner, url) as turn:
-            headers = self._signer.write_headers(webhook_id, body, datetime.now(UTC), more)
+            headers = self._signer.write_headers(
+                webhook_id=webhook_id, body=body, now=datetime.now(UTC), more=more
+            )
             try:
                 return await self._egress.post(url, body, headers, timeout=self._timeout)
             except (OSError, EgressError) as error:

@@ -23,7 +23,8 @@ class Retries:
     """Reads the database when the next attempt is due, and every two seconds."""
 
     def __init__(self, deliverer: Deliverer, delays: Sequence[float]) -> None:
-        self._deliverer, self._delays = deliverer, delays
+        self._deliverer = deliverer
+        self._delays = delays
         self._tasks: set[asyncio.Task[None]] = set()
         self._share = Share(_AT_ONCE)
         self._loop: asyncio.Task[None] | None = None

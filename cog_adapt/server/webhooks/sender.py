@@ -48,11 +48,15 @@ class Webhooks:
         count: Count = lambda event, outcome: None,
         held: Budget | None = None,
     ) -> None:
-        self._count, self._held = count, held or Budget("webhooks", "WEBHOOK_BYTES", math.inf)
+        self._count = count
+        self._held = held or Budget("webhooks", "WEBHOOK_BYTES", math.inf)
         self._egress = egress
-        self._deliverer = Deliverer(records, egress, signer, timeout, count)
+        self._deliverer = Deliverer(
+            records=records, egress=egress, signer=signer, timeout=timeout, count=count
+        )
         self._retries = Retries(self._deliverer, delays)
-        self._timeout, self._delays = timeout, delays
+        self._timeout = timeout
+        self._delays = delays
         self._queues: dict[tuple[str, str, str], WebhookQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 

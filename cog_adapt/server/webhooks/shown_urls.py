@@ -14,7 +14,13 @@ def shown_url(url: str) -> str:
     except ValueError:  # brackets that hold no address: it is never sent to
         return _HIDDEN
     host = parts.netloc.rpartition("@")[2]
-    return SplitResult(parts.scheme, host, parts.path, _without_values(parts.query), "").geturl()
+    return SplitResult(
+        scheme=parts.scheme,
+        netloc=host,
+        path=parts.path,
+        query=_without_values(parts.query),
+        fragment="",
+    ).geturl()
 
 
 def shown_error(text: str, url: str) -> str:

@@ -25,7 +25,8 @@ class Turns:
     """
 
     def __init__(self, most: int = 256, most_of_host: int = 32) -> None:
-        self._all, self._most_of_host = Share(most), most_of_host
+        self._all = Share(most)
+        self._most_of_host = most_of_host
         self._hosts: dict[str, Share] = {}
 
     @contextlib.asynccontextmanager

@@ -47,7 +47,15 @@ class ActivePrediction:
         self.has_ended = True
         _running.pop(self.request.id, None)
         seconds = time.monotonic() - self._began
-        self.send(Finished(self.request.id, status, is_list, error, seconds))
+        self.send(
+            Finished(
+                id=self.request.id,
+                status=status,
+                is_list=is_list,
+                error=error,
+                predict_time=seconds,
+            )
+        )
 
     def _send_log(self, source: Source, text: str) -> None:
         self.send(Log(self.request.id, source, text))

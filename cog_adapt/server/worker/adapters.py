@@ -38,7 +38,8 @@ class AdapterAnswers:
     """
 
     def __init__(self, adapters: KeepingAdapters, send: Callable[[AdapterReport], None]) -> None:
-        self._adapters, self._send = adapters, send
+        self._adapters = adapters
+        self._send = send
         self._questions: SimpleQueue[AskAdapters] = SimpleQueue()
         self._notes: SimpleQueue[AskAdapters] = SimpleQueue()
         self._noting = threading.local()

@@ -45,7 +45,9 @@ class AsyncRuns:
         loop: asyncio.AbstractEventLoop,
         stopped: Callable[[], None],
     ) -> None:
-        self._run_context, self._loop, self._stopped = run_context, loop, stopped
+        self._run_context = run_context
+        self._loop = loop
+        self._stopped = stopped
         self._tasks: dict[str, tuple[ActivePrediction, asyncio.Task[Outcome]]] = {}
         self._is_stopping = False
 
@@ -121,10 +123,12 @@ class _AsyncExecution:
         self, run_context: RunContext, active: ActivePrediction, files: InputFiles
     ) -> None:
         self._predictor = run_context.predictor
-        self._active, self._files = active, files
+        self._active = active
+        self._files = files
         self._output_files = run_context.output_files(active)
         self._connection = run_context.connection
-        self._is_list, self._sent = False, 0
+        self._is_list = False
+        self._sent = 0
 
     async def outcome(self) -> Outcome:
         try:

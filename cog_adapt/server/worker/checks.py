@@ -29,7 +29,8 @@ class HealthCheck:
     """The user's healthcheck(); one call at a time, also where it hangs."""
 
     def __init__(self, predictor: Predictor, loop: Callable[[], EventLoop]) -> None:
-        self._predictor, self._loop = predictor, loop
+        self._predictor = predictor
+        self._loop = loop
         self._asked: Future[Any] | None = None
 
     def ask(self) -> Health:

@@ -38,7 +38,8 @@ class Connection:
         channel.setblocking(True)
         channel.set_inheritable(False)  # a program that the model starts must not keep it open
         os.register_at_fork(after_in_child=channel.close)
-        self._socket, self._prefix = channel, prefix
+        self._socket = channel
+        self._prefix = prefix
         self._process = os.getpid()
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="connection writer", daemon=True)

@@ -53,7 +53,7 @@ def start_guard(front: int, config: WorkerConfig) -> TextIO | None:
         output.take_descriptors()
         return output.log
     if not os.fork():
-        _guard(front, worker, config.prefix, output.reader())
+        _guard(front=front, worker=worker, prefix=config.prefix, output=output.reader())
     os._exit(0)  # so that the guard is nobody's child, and no run() can wait for it
 
 

@@ -101,7 +101,13 @@ class _Parameter:
         if isinstance(default, cog.FieldInfo):
             default = default.default
             named = default is not None or nullable or kind == "secret"
-        return cls(parameter.name, kind, has_items, named or nullable, default if named else None)
+        return cls(
+            name=parameter.name,
+            kind=kind,
+            is_list=has_items,
+            has_default=named or nullable,
+            default=default if named else None,
+        )
 
     def names_file(self, value: object) -> bool:
         """Return whether the value stands for a file; a default may also be one itself."""

@@ -20,7 +20,8 @@ class SetupOutput:
     """The text printed until setup() has ended."""
 
     def __init__(self, send: Send, log: ServerLog) -> None:
-        self._send_report, self._log = send, log
+        self._send_report = send
+        self._log = log
         self.lines = Lines(self._send)
         self.has_ended = False
 
@@ -42,7 +43,10 @@ class CapturedStream(io.TextIOBase):
     def __init__(
         self, source: Source, original: TextIO, setup: SetupOutput, log: ServerLog
     ) -> None:
-        self._source, self._original, self._setup, self._log = source, original, setup, log
+        self._source = source
+        self._original = original
+        self._setup = setup
+        self._log = log
         self._bytes = _Bytes(self)
         self._process = os.getpid()
         self.mode = "w"
@@ -136,6 +140,6 @@ def capture_output(send: Send, stream: TextIO, log_format: str) -> SetupOutput:
     """Put the streams in place; what they take goes to setup until that ends, and to `stream`."""
     log = ServerLog(stream, log_format)
     setup = SetupOutput(send, log)
-    sys.stdout = CapturedStream("stdout", sys.stdout, setup, log)
-    sys.stderr = CapturedStream("stderr", sys.stderr, setup, log)
+    sys.stdout = CapturedStream(source="stdout", original=sys.stdout, setup=setup, log=log)
+    sys.stderr = CapturedStream(source="stderr", original=sys.stderr, setup=setup, log=log)
     return setup

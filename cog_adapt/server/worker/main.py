@@ -95,7 +95,9 @@ def _ignore_signals() -> None:
 
 class _Worker:
     def __init__(self, connection: Connection, config: WorkerConfig, log: TextIO) -> None:
-        self._connection, self._config, self._log = connection, config, log
+        self._connection = connection
+        self._config = config
+        self._log = log
         self._loop: EventLoop | None = None
         self._loop_lock = threading.Lock()
         self._predictor: Predictor | None = None
@@ -131,8 +133,14 @@ class _Worker:
         provide_asker_keys(predictor.instance, OWNER_KEY, ADMIN_KEY)
         heartbeat.watch(read_model_threads(predictor.instance))
         kept = find_kept_folders(predictor.instance)
-        given = (self._config, predictor, downloads, self._connection, kept)
-        run_context = RunContext(*given, last_words=heartbeat.last_words)
+        run_context = RunContext(
+            config=self._config,
+            predictor=predictor,
+            downloads=downloads,
+            connection=self._connection,
+            kept_folders=kept,
+            last_words=heartbeat.last_words,
+        )
         self._health = HealthCheck(predictor, self._event_loop)
         if predictor.is_async:
             loop = self._event_loop().loop

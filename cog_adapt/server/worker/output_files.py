@@ -28,7 +28,8 @@ class OutputFiles:
     """
 
     def __init__(self, destination: Destination, kept: Sequence[Path] = ()) -> None:
-        self._destination, self._kept = destination, kept
+        self._destination = destination
+        self._kept = kept
         self._began = time.time_ns() - _TICK_NS
         self._paths: set[Path] = set()
 

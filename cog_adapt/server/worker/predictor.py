@@ -74,7 +74,7 @@ class Predictor:
 
     def _describe_alone(self) -> dict[str, Any]:
         own = self._target
-        schema = openapi_schema(*((own, None) if self.kind == "predict" else (None, own)))
+        schema = openapi_schema(own, None) if self.kind == "predict" else openapi_schema(None, own)
         traceback.print_exc()  # the other's fault, or this document would not have been made
         return schema
 

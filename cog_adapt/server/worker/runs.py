@@ -50,7 +50,8 @@ class RunContext:
 
     def _send(self, report: Report) -> None:
         has_failed = isinstance(report, Finished) and report.status == "failed"
-        self.connection.send(*(self.last_words() if has_failed else ()), report)
+        words = self.last_words() if has_failed else ()
+        self.connection.send(*words, report)
 
     def input_files(self) -> InputFiles:
         """Make the object that fetches the input files of a prediction."""

@@ -87,7 +87,9 @@ class MetricRecorder:
 
     def _send(self, key: str, value: bytes, mode: MetricMode) -> None:
         if self._prediction is not None and not self._prediction.has_ended:
-            self._prediction.send(Metric(self._prediction.request.id, key, value, mode))
+            self._prediction.send(
+                Metric(id=self._prediction.request.id, name=key, value=value, mode=mode)
+            )
 
 
 class Scope:

@@ -23,11 +23,13 @@ class ServerLog:
     """
 
     def __init__(self, stream: TextIO, log_format: str) -> None:
-        self._stream, self._is_json = stream, log_format == "json"
+        self._stream = stream
+        self._is_json = log_format == "json"
         self._begin()
 
     def _begin(self) -> None:
-        self._process, self._lock = os.getpid(), threading.Lock()
+        self._process = os.getpid()
+        self._lock = threading.Lock()
         self._begun: dict[Source, str] = {"stdout": "", "stderr": ""}
 
     def write(self, source: Source, text: str) -> None:

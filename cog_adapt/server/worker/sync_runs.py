@@ -37,7 +37,8 @@ class SyncRuns:
     """
 
     def __init__(self, run_context: RunContext, stopped: Callable[[], None]) -> None:
-        self._run_context, self._stopped = run_context, stopped
+        self._run_context = run_context
+        self._stopped = stopped
         self._started: dict[str, ActivePrediction] = {}
         self._waiting: SimpleQueue[ActivePrediction | None] = SimpleQueue()
         threading.Thread(target=self._work, name="run", daemon=True).start()
@@ -91,7 +92,8 @@ class _SyncExecution:
         self, run_context: RunContext, active: ActivePrediction, files: InputFiles
     ) -> None:
         self._predictor = run_context.predictor
-        self._active, self._files = active, files
+        self._active = active
+        self._files = files
         self._call = active.interruption.call
         self._output_files = run_context.output_files(active)
         self._is_list = False

@@ -75,6 +75,7 @@ class Lane:
 
 MOVED = (
     *("cog_adapt/__init__.py", "cog_adapt/command/b.py", "cog_adapt/server/a.py"),
+    "cog_adapt/server/command/c.py",
     *("server/app.py", "task.py", "tests/test_task.py"),
 )
 
@@ -151,6 +152,7 @@ def test_either_layout_has_the_same_areas(moved):
         "cog_adapt/__init__.py": "package",
         "cog_adapt/command/b.py": "command",
         "cog_adapt/server/a.py": "server",
+        "cog_adapt/server/command/c.py": "command",
         "server/app.py": "template",
         "task.py": "template",
         "tests/test_task.py": "tests",

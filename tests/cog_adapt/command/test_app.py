@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from cog_adapt.command import app as app_module
 from cog_adapt.command.app import app
-from cog_adapt.command.session import Options
+from cog_adapt.server.command.session import Options
 from cog_adapt.server.errors import InputError, StorageError, UnavailableError
 from cog_adapt.server.middleware.keys import read_keys
-from tests.cog_adapt.command.conftest import PREDICTOR, TRAINING, make_folder
+from tests.cog_adapt.server.command.conftest import PREDICTOR, TRAINING, make_folder
 
 
 def invoke(*arguments: str):

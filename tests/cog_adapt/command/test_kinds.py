@@ -13,8 +13,8 @@ import yaml
 
 from cog_adapt import cog_server, write_schema
 from cog_adapt.command import kinds, new
-from tests.cog_adapt.command.conftest import ROOT
 from tests.cog_adapt.command.test_new import environment, mirror, run
+from tests.cog_adapt.server.command.conftest import ROOT
 
 KINDS = kinds.kinds()
 OTHERS = KINDS[1:]

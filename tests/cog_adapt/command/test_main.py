@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from cog_adapt.command.main import COMMANDS
-from tests.cog_adapt.command.conftest import ROOT
+from tests.cog_adapt.server.command.conftest import ROOT
 
 HIDING = ("server", "typing", "random", "logging", "socket", "yaml", "fastapi")
 PREDICTOR = "import rich, runner\ndef run() -> str: return runner.VALUE + rich.VALUE\n"

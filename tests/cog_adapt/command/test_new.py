@@ -13,8 +13,8 @@ import httpx2
 import pytest
 
 from cog_adapt.command import kinds, new
-from tests.cog_adapt.command.conftest import ROOT
 from tests.cog_adapt.contract.serving import free_port
+from tests.cog_adapt.server.command.conftest import ROOT
 from tests.cog_adapt.waiting import wait_until
 
 TASK = '''\

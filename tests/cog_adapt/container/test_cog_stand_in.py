@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 
-from cog_adapt.command.cog_server import write_schema
+from cog_adapt.server.command.cog_server import write_schema
 from gradient_check.tests.present import present
 from tests.cog_adapt.container.base_image import ROOT
 from tests.cog_adapt.container.containers import example_file, running

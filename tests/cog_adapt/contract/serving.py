@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx2
 
-from cog_adapt.command.cog_server import write_schema
+from cog_adapt.server.command.cog_server import write_schema
 from tests.cog_adapt.contract.servers import ANSWER_SECONDS, Server
 
 REPOSITORY = Path(__file__).parents[3]

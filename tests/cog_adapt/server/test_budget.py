@@ -22,14 +22,6 @@ def budget():
     return Budget("inputs", "QUEUE_BYTES", 100, 0.5)
 
 
-def test_what_is_taken_is_used_until_it_is_freed(budget):
-    budget.take("ann", 30)
-    budget.take("bob", 20)
-    assert (budget.used, budget.used_by("ann"), budget.used_by("bob")) == (50, 30, 20)
-    budget.free("ann", 30)
-    assert (budget.used, budget.used_by("ann"), list(budget._by_owner)) == (20, 0, ["bob"])
-
-
 def test_one_owner_may_use_a_share_and_who_has_no_name_all(budget):
     budget.take("ann", 50)
     with pytest.raises(BudgetSpent, match=r"your 50 bytes and 1 more exceed the 50 .*OWNER_SHARE"):

@@ -8,7 +8,8 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from cog_adapt.adapter_rule import Asker
-from cog_adapt.server.api.adapter_parameters import Format, ReferenceDep, Shared, _asker
+from cog_adapt.server.api.adapter_parameters import Format, ReferenceDep, Shared
+from cog_adapt.server.api.dependencies import asker_of, caller_of
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.middleware.keys import Key
 from tests.cog_adapt.server.asgi_client import ask
@@ -50,4 +51,7 @@ def test_one_that_is_no_utf_8_is_refused(app):
     ],
 )
 def test_the_key_names_who_asks(state, asker):
-    assert asyncio.run(_asker(Request({"type": "http"} | state))) == asker
+    request = Request({"type": "http", "query_string": b""} | state)
+    assert asyncio.run(asker_of(request)) == asker
+    caller = caller_of(request)
+    assert (caller.owner, caller.sees_all) == (asker.owner, asker.sees_all)

@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from cog_adapt.server.api.adapter_shapes import CHANGES, Adapter, AdapterChanges, refusals
+from cog_adapt.server.api.adapter_shapes import CHANGES, Adapter, AdapterChanges, adapter_refusals
 from cog_adapt.server.api.responses import STATUSES
 from tests.cog_adapt.server.kept_adapters import SLOTS, KeptAdapters
 
@@ -35,5 +35,5 @@ def test_changes_are_of_what_can_be_changed(changes, is_one):
 
 
 def test_every_refusal_has_a_status_of_the_table():
-    described = refusals(400, 403, 404, 413, 415, 429, 500, 503, 504, 507)
+    described = adapter_refusals(400, 403, 404, 413, 415, 429, 500, 503, 504, 507)
     assert described.keys() <= set(STATUSES.values())

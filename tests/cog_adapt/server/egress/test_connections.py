@@ -44,17 +44,17 @@ def connect(monkeypatch):
 
     Connects.dead, Connects.made = {}, []
 
-    def once(address, port, timeout, local_address, socket_options):
-        Connects.made.append((address, port, timeout, local_address, socket_options))
-        if address in Connects.dead:
-            raise Connects.dead[address]
-        return f"stream to {address}"
+    def once(host, port, timeout, local_address, socket_options):
+        Connects.made.append((host, port, timeout, local_address, socket_options))
+        if host in Connects.dead:
+            raise Connects.dead[host]
+        return f"stream to {host}"
 
-    def sync(self, *arguments):
-        return once(*arguments)
+    def sync(self, **arguments):
+        return once(**arguments)
 
-    async def later(self, *arguments):
-        return once(*arguments)
+    async def later(self, **arguments):
+        return once(**arguments)
 
     monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", sync)
     monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", later)
@@ -126,8 +126,8 @@ def test_all_addresses_together_have_the_time_of_one(connect, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
-    def slow(self, address, port, timeout, *rest):
-        connect.made.append((address, timeout))
+    def slow(self, host, port, timeout, **rest):
+        connect.made.append((host, timeout))
         now[0] += 3
         raise httpcore2.ConnectTimeout("slow")
 

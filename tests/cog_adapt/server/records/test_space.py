@@ -81,7 +81,7 @@ def test_the_oldest_records_give_way_to_the_limit_with_their_files(home, monkeyp
             for number in range(20):
                 output = f'"{number:03}{"x" * 100_000}"'
                 await records.save_durably(make_record(number, output=output))
-            records.space.most = records.space.used - 1_000_000
+            records.space.limit(records.space.used - 1_000_000)
             removed = await records.prune(YEARS, 100)
             left = [record.id for record in (await records.page("predict")).records]
             assert left == [f"r{number}" for number in range(19, removed - 1, -1)]
@@ -141,7 +141,7 @@ def test_a_file_that_another_record_names_stays(home, monkeypatch):
             same = '"' + "x" * 100_000 + '"'
             await records.save_durably(make_record(1, output=same))
             await records.save_durably(make_record(2, output=same, status="processing"))
-            records.space.most = 1
+            records.space.limit(1)
             assert await records.prune(YEARS, 100) == 1
             assert (await records.get("r2", "predict")).output == same
 

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cog_adapt.command.cog_server import CogServer, cog_server, write_schema
+from cog_adapt.server.command.cog_server import CogServer, cog_server, write_schema
 
 PREDICT = '''
 import cog

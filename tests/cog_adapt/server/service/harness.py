@@ -7,6 +7,7 @@ from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.protocol import Kind, Ready, Run
 from cog_adapt.server.records import Records
+from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.observer import Observer
@@ -71,7 +72,7 @@ class Harness:
     def __init__(self, folder, **settings):
         self.settings = Settings(**{"data_dir": folder, "max_queue": 5, **settings})
         self.budgets = MemoryBudgets.of(self.settings)
-        self.records = Records.open(None, folder)
+        self.records = Records.open(None, folder, space=RecordSpace.of(self.settings))
         self.webhooks = Webhooks(self.records, Egress(()), WebhookSigner("test", None, None))
         self.observer = Observer(Metrics(), PredictionTraces.from_environment())
         self.announcer = Announcer(self.webhooks, self.observer, 0)

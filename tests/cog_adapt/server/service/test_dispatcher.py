@@ -346,13 +346,12 @@ def test_what_puts_out_too_much_is_ended_under_its_owners_name(play):
 
 def test_an_owners_share_of_the_records_is_refused_to_this_owner(play):
     async def scene(harness):
-        harness.records.space.most, harness.records.space._share = 1000, 0.5
         harness.records.space.set(SpaceUse(490, {"ann": 490}))
         with pytest.raises(DiskFull, match="your 490 bytes"):
             await harness.submit("a", context={OWNER_KEY: "ann"})
         await harness.submit("a", context={OWNER_KEY: "bob"})
 
-    play(scene)
+    play(scene, record_bytes=1000, owner_share=0.5)
 
 
 def test_a_cancel_without_effect_ends_the_worker_after_its_grace(play):
@@ -386,10 +385,9 @@ def test_what_the_disk_has_no_room_for_is_refused_and_not_run(play):
     async def scene(harness):
         counted: list[Any] = []
         harness.observer.rejected = counted.append
-        harness.records.space.most = 10
         with pytest.raises(DiskFull, match="RECORD_BYTES") as refused:
             await harness.submit("a")
         assert (STATUSES[type(refused.value)], counted) == (507, ["disk full"])
         assert (harness.model.runs, harness.budgets.queue.used) == ([], 0)
 
-    play(scene)
+    play(scene, record_bytes=10)

@@ -46,8 +46,8 @@ class Numbers(Any):
 class OneTrace(Numbers):
     """The trace of everything."""
 
-    def begin(self, *values):
-        self.calls.append(("begin", *values))
+    def begin(self, **named):
+        self.calls.append(("begin", *named.values()))
         return self
 
     def headers(self):

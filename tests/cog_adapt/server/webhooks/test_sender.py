@@ -244,7 +244,7 @@ async def test_what_waits_is_weighed_by_owner_and_the_last_one_comes_later(
     webhooks._retries._look_at(0)  # as two seconds later
     await state(records, late, "delivered")
     await webhooks.drain(10)
-    assert (held.used, held._by_owner) == (0, {})
+    assert (held.used, held.used_by("ann"), held.used_by("bob")) == (0, 0, 0)
 
 
 async def test_what_is_dropped_weighs_nothing(receiver, records, start):

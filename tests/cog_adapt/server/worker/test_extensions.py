@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from cog_adapt.command.client import Client
-from cog_adapt.command.local_server import local_server
+from cog_adapt.server.command.client import Client
+from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.protocol import Beat
 from cog_adapt.server.worker.extensions import (

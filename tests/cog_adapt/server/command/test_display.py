@@ -11,9 +11,9 @@ import time
 import pytest
 from rich.console import Console
 
-from cog_adapt.command import display as module
-from cog_adapt.command.display import Display
-from tests.cog_adapt.command.conftest import ROOT
+from cog_adapt.server.command import display as module
+from cog_adapt.server.command.display import Display
+from tests.cog_adapt.server.command.conftest import ROOT
 
 
 def test_a_terminal_shows_the_steps_and_a_file_gets_no_colours(mirror, tmp_path):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from cog import Input, Path, Secret
 
-from cog_adapt.command.inputs import _fit, fit_inputs, read_flags
-from cog_adapt.command.schema import InputSchema
+from cog_adapt.server.command.inputs import _fit, fit_inputs, read_flags
+from cog_adapt.server.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.openapi import openapi_schema
 

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from cog_adapt.command.results import OutputPath, as_text, write_files
+from cog_adapt.server.command.results import OutputPath, as_text, write_files
 from cog_adapt.server.errors import InputError, StorageError
 
 SAFETENSORS = (2).to_bytes(8, "little") + b"{}"

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from werkzeug import Request, Response
 
 from cog_adapt.command.app import app
-from cog_adapt.command.client import Client
-from cog_adapt.command.local_server import local_server
+from cog_adapt.server.command.client import Client
+from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.schema.openapi import openapi_schema
 from gradient_check.tests.present import present
 from tests.cog_adapt.waiting import wait_until
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PREDICTOR = """\
 import sys
 import time

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.command.schema import InputSchema
+from cog_adapt.server.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.types import Schema
 from cog_adapt.server.schema.unknown_inputs import describe_unknown

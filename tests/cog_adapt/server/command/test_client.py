@@ -6,9 +6,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from cog_adapt.command.client import Client, content, refusal
+from cog_adapt.server.command.client import Client, content, refusal
 from cog_adapt.server.errors import InputError, ServerError, UnavailableError
-from tests.cog_adapt.command.conftest import answer_post, url_of
+from tests.cog_adapt.server.command.conftest import answer_post, url_of
 
 
 def test_what_the_server_refuses_is_shown_a_line_for_each_field(run, other):

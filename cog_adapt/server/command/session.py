@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cog_adapt.command.client import Client
-from cog_adapt.command.events import RunRequest, cancel, follow
-from cog_adapt.command.inputs import Flags, fit_inputs, read_flags
-from cog_adapt.command.interrupts import canceling
-from cog_adapt.command.local_server import local_server
-from cog_adapt.command.results import OutputPath, as_text, write, write_files
-from cog_adapt.command.schema import InputSchema
+from cog_adapt.server.command.client import Client
+from cog_adapt.server.command.events import RunRequest, cancel, follow
+from cog_adapt.server.command.inputs import Flags, fit_inputs, read_flags
+from cog_adapt.server.command.interrupts import canceling
+from cog_adapt.server.command.local_server import local_server
+from cog_adapt.server.command.results import OutputPath, as_text, write, write_files
+from cog_adapt.server.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Kind
 
 if TYPE_CHECKING:
-    from cog_adapt.command.display import Display
+    from cog_adapt.server.command.display import Display
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -57,7 +57,7 @@ def run_once(options: Options) -> int:
         StorageError: a result cannot be written.
     """
     # Imported here because of rich, without which `openapi` runs the user's code.
-    from cog_adapt.command.display import Display
+    from cog_adapt.server.command.display import Display
 
     flags = read_flags(options.flags)
     target = OutputPath(options.output, "weights" if options.kind == "train" else "output")
@@ -65,9 +65,9 @@ def run_once(options: Options) -> int:
     display = Display()
     with _server(options) as client:
         with display:
-            run = _prepare(options, flags, client, display)
+            run = _prepare(options=options, flags=flags, client=client, display=display)
             final, was_interrupted = _run(client, run, display)
-        code = _conclude(options, final, target, display)
+        code = _conclude(options=options, final=final, target=target, display=display)
     return INTERRUPTED if was_interrupted and final["status"] == "canceled" else code
 
 
@@ -88,7 +88,12 @@ def _prepare(options: Options, flags: Flags, client: Client, display: "Display")
     display.phase("starting")
     shows_text = schema.is_text and not options.whole and options.output is None
     display.expect(schema.steps(inputs), is_text=schema.is_text, streams_text=shows_text)
-    return RunRequest(options.kind, uuid.uuid4().hex, inputs, schema.is_streaming)
+    return RunRequest(
+        kind=options.kind,
+        prediction_id=uuid.uuid4().hex,
+        inputs=inputs,
+        is_streaming=schema.is_streaming,
+    )
 
 
 @contextlib.contextmanager

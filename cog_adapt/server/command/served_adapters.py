@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from cog_adapt.command.adapter_source import Metadata, write_portions
-from cog_adapt.command.client import Client, content, refusal
+from cog_adapt.server.command.adapter_source import Metadata, write_portions
+from cog_adapt.server.command.client import Client, content, refusal
 
 _PAGE = 1000
 _SUCCEEDED, _CREATED = 200, 201

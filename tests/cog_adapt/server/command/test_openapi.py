@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from cog_adapt.command.openapi import find_references, main, write_atomically
+from cog_adapt.server.command.openapi import find_references, main, write_atomically
 from cog_adapt.server.errors import ConfigError
 
 

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import httpx2
 
-from cog_adapt.command.local_server import free_port, python_path
+from cog_adapt.server.command.local_server import free_port, python_path
 
 PORT_ATTEMPTS = 3
 BUSY_ATTEMPTS = 40
@@ -81,11 +81,11 @@ class CogServer:
         another sometimes gets 409. A test of 409 itself makes one attempt.
         """
         for _ in range(busy_attempts - 1):
-            response = self.request("POST", path, body, headers)
+            response = self.request("POST", path, body=body, headers=headers)
             if response.status_code != 409:
                 return response
             time.sleep(BUSY_PAUSE)
-        return self.request("POST", path, body, headers)
+        return self.request("POST", path, body=body, headers=headers)
 
     def stream(
         self, path: str, body: object, headers: Mapping[str, str] | None = None
@@ -117,7 +117,7 @@ def write_schema(
     """Write `.cog/openapi_schema.json` in the folder, as `cog build` would."""
     path = folder / ".cog" / "openapi_schema.json"
     subprocess.run(
-        [sys.executable, "-m", "cog_adapt.command.openapi", "--output", str(path)],
+        [sys.executable, "-m", "cog_adapt.server.command.openapi", "--output", str(path)],
         cwd=folder,
         env=_environment(predict, train, env or {}),
         check=True,
@@ -154,7 +154,7 @@ def cog_server(  # noqa: PLR0913 - what an image's environment says
     log = folder / ".cog" / f"coglet-{mode}.log"
     log.parent.mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
-        start = partial(_started, folder, environment, mode, log)
+        start = partial(_started, folder, environment=environment, mode=mode, log=log)
         yield _on_a_free_port(stack, start, partial(_wait_until, until, seconds=ready_seconds))
 
 
@@ -198,7 +198,7 @@ def _started(
         )
     try:
         with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as client:
-            yield CogServer(f"http://127.0.0.1:{port}", log, process, client)
+            yield CogServer(url=f"http://127.0.0.1:{port}", log=log, process=process, client=client)
     finally:
         _stop(process)
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from werkzeug import Response
 
-from cog_adapt.command.client import Client
-from cog_adapt.command.cog_server import cog_server, write_schema
-from cog_adapt.command.events import RunRequest, cancel, follow
+from cog_adapt.server.command.client import Client
+from cog_adapt.server.command.cog_server import cog_server, write_schema
+from cog_adapt.server.command.events import RunRequest, cancel, follow
 from cog_adapt.server.errors import UnavailableError
-from tests.cog_adapt.command.conftest import expect_events, url_of
+from tests.cog_adapt.server.command.conftest import expect_events, url_of
 
 
 def test_cog_s_own_server_runs_it_with_and_without_a_stream(run, streamer, tmp_path):

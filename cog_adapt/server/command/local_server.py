@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cog_adapt.command.client import Client
+from cog_adapt.server.command.client import Client
 from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.protocol import Kind
 
-_PACKAGES = Path(__file__).parents[2]
+_PACKAGES = Path(__file__).parents[3]
 _STOP_SECONDS = 20.0
 _LOG_LINES = 30
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt.command import local_server as module
-from cog_adapt.command.local_server import local_server
+from cog_adapt.server.command import local_server as module
+from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.middleware.keys import read_keys
 from gradient_check.tests.present import present
-from tests.cog_adapt.command.conftest import ROOT, make_folder, wait_until_gone
+from tests.cog_adapt.server.command.conftest import ROOT, make_folder, wait_until_gone
 from tests.cog_adapt.waiting import wait_until
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.command import interrupts
-from cog_adapt.command.interrupts import canceling, ending_on_signals
-from tests.cog_adapt.command.conftest import wait_until_gone
+from cog_adapt.server.command import interrupts
+from cog_adapt.server.command.interrupts import canceling, ending_on_signals
+from tests.cog_adapt.server.command.conftest import wait_until_gone
 from tests.cog_adapt.waiting import assert_stays, wait_until, wait_until_quiet
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from cog_adapt.server.errors import StorageError
 
 Metadata = dict[str, Any]
+_LINE = "{id:<16}  {name:<20}  {owner:<12}  {method:<10}  {examples:>8}  {hits:>6}  {created:<19}"
 
 
 class AdapterSource(Protocol):
@@ -62,14 +63,31 @@ def write_portions(path: Path, offered: str, portions: Iterator[bytes]) -> Path:
 
 def as_lines(found: Iterable[Metadata]) -> Iterator[str]:
     """Yield a line for each adapter, under a line that names the columns."""
-    row = "{:<16}  {:<20}  {:<12}  {:<10}  {:>8}  {:>6}  {:<19}".format
-    yield row("ID", "NAME", "OWNER", "METHOD", "EXAMPLES", "HITS", "CREATED").rstrip()
+    yield _LINE.format(
+        id="ID",
+        name="NAME",
+        owner="OWNER",
+        method="METHOD",
+        examples="EXAMPLES",
+        hits="HITS",
+        created="CREATED",
+    ).rstrip()
     for each in found:
         name = f"{each['name']}@v{each['version']}" if each.get("name") else "-"
         method = (each.get("recipe") or {}).get("method") or "-"
-        numbers = ("-" if each.get(key) is None else str(each[key]) for key in ("examples", "hits"))
-        created = (each.get("created_at") or "-")[:19]
-        yield row(each["id"], name, each["owner"] or "-", method, *numbers, created).rstrip()
+        yield _LINE.format(
+            id=each["id"],
+            name=name,
+            owner=each["owner"] or "-",
+            method=method,
+            examples=_number(each.get("examples")),
+            hits=_number(each.get("hits")),
+            created=(each.get("created_at") or "-")[:19],
+        ).rstrip()
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
 
 
 def as_json(value: object) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cog_adapt.command.adapter_source import as_json, as_lines, write_portions
+from cog_adapt.server.command.adapter_source import as_json, as_lines, write_portions
 from cog_adapt.server.errors import StorageError
 
 NAMED = {"id": "a" * 16, "name": "support", "version": 3, "owner": "ada", "examples": 60, "hits": 2}

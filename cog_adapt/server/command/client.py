@@ -31,7 +31,8 @@ class Client:
     def __init__(
         self, url: str, key: str | None = None, check_process: Callable[[], None] | None = None
     ) -> None:
-        self.url, self.key = url.rstrip("/"), key
+        self.url = url.rstrip("/")
+        self.key = key
         self._check_process = check_process
         self._pause = _PAUSE if check_process else _POLITE_PAUSE
         self._http = httpx2.Client(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cog_adapt.command.schema import InputSchema
+from cog_adapt.server.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.openapi import openapi_schema
 

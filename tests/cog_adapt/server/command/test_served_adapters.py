@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
-from cog_adapt.command.local_server import local_server
-from cog_adapt.command.served_adapters import RemoteAdapters
+from cog_adapt.server.command.local_server import local_server
+from cog_adapt.server.command.served_adapters import RemoteAdapters
 from cog_adapt.server.errors import InputError, UnavailableError
-from tests.cog_adapt.command.conftest import make_folder
 from tests.cog_adapt.server import kept_adapters
+from tests.cog_adapt.server.command.conftest import make_folder
 
 PREDICTOR = """\
 from cog import BasePredictor
@@ -85,7 +85,7 @@ def test_all_pages_are_asked_for(httpserver):
         )
         page = {"results": [{"id": each} for each in found], "next": rest}
         httpserver.expect_request("/adapters", query_string=query).respond_with_json(page)
-    from cog_adapt.command.client import Client
+    from cog_adapt.server.command.client import Client
 
     with contextlib.closing(Client(url)) as client:
         assert [each["id"] for each in RemoteAdapters(client).all("o", None, "l")] == [

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.command import session
-from cog_adapt.command.session import Options, run_once
+from cog_adapt.server.command import session
+from cog_adapt.server.command.session import Options, run_once
 from cog_adapt.server.errors import InputError
-from tests.cog_adapt.command.conftest import DONE, expect_events, url_of
+from tests.cog_adapt.server.command.conftest import DONE, expect_events, url_of
 
 
 def test_an_output_is_json_and_what_was_printed_goes_to_standard_error(run):

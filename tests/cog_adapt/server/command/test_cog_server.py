@@ -7,8 +7,8 @@ import sys
 import httpx2
 import pytest
 
-from cog_adapt.command import cog_server as module
-from cog_adapt.command.cog_server import CogServer, ServerStartError, cog_server
+from cog_adapt.server.command import cog_server as module
+from cog_adapt.server.command.cog_server import CogServer, ServerStartError, cog_server
 from gradient_check.tests.present import NOT_USED, present
 from tests.cog_adapt.server.schema.test_openapi_enforced import PREDICT, write_project
 
@@ -34,7 +34,7 @@ def test_a_server_that_would_check_nothing_is_not_used(tmp_path):
 
 
 def test_a_busy_server_is_asked_again_a_bounded_number_of_times(tmp_path, monkeypatch):
-    monkeypatch.setattr("cog_adapt.command.cog_server.BUSY_PAUSE", 0.0)
+    monkeypatch.setattr("cog_adapt.server.command.cog_server.BUSY_PAUSE", 0.0)
     answers = iter([409, 409, 200, 409, 409, 409])
     transport = httpx2.MockTransport(lambda _: httpx2.Response(next(answers)))
     with httpx2.Client(transport=transport) as client:

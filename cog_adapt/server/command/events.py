@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from cog_adapt.command.client import Client, content, refusal
+from cog_adapt.server.command.client import Client, content, refusal
 from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.protocol import Kind
 
@@ -89,7 +89,7 @@ def _has_events(client: Client, run: RunRequest) -> bool:
 
 def _answer(client: Client, run: RunRequest, headers: dict[str, str]) -> Iterator[Event]:
     body = {"id": run.prediction_id, "input": run.inputs}
-    with client.stream("POST", run.collection, body, headers) as response:
+    with client.stream("POST", run.collection, body=body, headers=headers) as response:
         if _is_stream(response):
             yield from _read(response)
             return
@@ -101,7 +101,7 @@ def _answer(client: Client, run: RunRequest, headers: dict[str, str]) -> Iterato
 
 def _start_and_follow(client: Client, run: RunRequest) -> Iterator[Event]:
     body = {"id": run.prediction_id, "input": run.inputs}
-    content(client.request("POST", run.collection, body, {"Prefer": "respond-async"}))
+    content(client.request("POST", run.collection, body=body, headers={"Prefer": "respond-async"}))
     with client.stream("GET", f"{run.path}/events") as response:
         if not _is_stream(response):
             response.read()

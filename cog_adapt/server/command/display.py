@@ -66,7 +66,8 @@ class Display:
 
     def expect(self, steps: int | None, *, is_text: bool, streams_text: bool) -> None:
         """Set the kind of the run that follows."""
-        self.is_text, self.streams_text = is_text, streams_text
+        self.is_text = is_text
+        self.streams_text = streams_text
         self._progress.update(self._task, total=steps)
 
     def phase(self, name: str) -> None:

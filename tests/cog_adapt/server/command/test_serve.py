@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from cog_adapt.command.local_server import local_server
-from cog_adapt.command.serve import load_function, read_reference
+from cog_adapt.server.command.local_server import local_server
+from cog_adapt.server.command.serve import load_function, read_reference
 from cog_adapt.server.errors import ConfigError
-from tests.cog_adapt.command.conftest import make_folder
 from tests.cog_adapt.command.test_main import cog_adapt
+from tests.cog_adapt.server.command.conftest import make_folder
 
 PREDICTOR = "import torch\n\ndef run(number: int = 1) -> int: return number + 1\n"
 APP = """
