@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.protocol import Kind, Ready, Run
@@ -65,13 +67,23 @@ def play_process(worker):
     return process
 
 
+def events_of(prediction):
+    """The events of a prediction so far, as a reader of its log gets them."""
+    if prediction.events.next_number == 1:
+        return []
+    portion = prediction.events.follow().__anext__()
+    with pytest.raises(StopIteration) as read:
+        portion.send(None)  # there are some, so it waits for none
+    return read.value.value
+
+
 class Harness:
     """Dispatchers on a database of their own."""
 
-    def __init__(self, folder, **settings):
+    def __init__(self, folder, space=None, **settings):
         self.settings = Settings(**{"data_dir": folder, "max_queue": 5, **settings})
         self.budgets = MemoryBudgets.of(self.settings)
-        self.records = Records.open(None, folder)
+        self.records = Records.open(None, folder, space=space)
         self.webhooks = Webhooks(self.records, Egress(()), WebhookSigner("test", None, None))
         self.observer = Observer(Metrics(), PredictionTraces.from_environment())
         self.announcer = Announcer(self.webhooks, self.observer, 0)

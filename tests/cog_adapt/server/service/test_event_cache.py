@@ -68,13 +68,14 @@ def test_an_eighth_of_the_whole_may_be_one():
 
 
 def test_what_is_forgotten_leaves_no_weight():
-    event_cache = EventCache(most_bytes=20 * SIZE)
+    budget = Budget("events", "EVENT_BYTES", 20 * SIZE)
+    event_cache = EventCache(20 * SIZE, budget)
     for _ in range(3):
-        event_cache.add(ended("a", durable=True))
-    assert event_cache._bytes == present(event_cache.get("a")).size
+        event_cache.add(ended("a", durable=True, budget=budget))
+    assert budget.used == present(event_cache.get("a")).size
     event_cache.forget("a")
     event_cache.forget("a")
-    assert event_cache._bytes == 0
+    assert budget.used == 0
 
 
 def test_what_ended_makes_room_for_what_runs():
@@ -84,7 +85,6 @@ def test_what_ended_makes_room_for_what_runs():
         prediction = ended(f"p{number}", durable=True, budget=budget)
         event_cache.add(prediction)
     assert event_cache.get("p0")
-    assert budget.used == event_cache._bytes
     budget.add("", 8 * SIZE)
     assert not budget.is_over("")
     assert [event_cache.get(f"p{number}") is not None for number in range(4)] == [
@@ -93,7 +93,7 @@ def test_what_ended_makes_room_for_what_runs():
     ]
     budget.add("", 9 * SIZE)
     assert budget.is_over("")
-    assert (event_cache._bytes, budget.used) == (0, 17 * SIZE)
+    assert budget.used == 17 * SIZE
 
 
 def test_what_is_not_kept_is_off_the_budget():
@@ -116,4 +116,5 @@ def test_an_owner_over_the_share_makes_room_with_events_of_the_same_owner():
     assert event_cache.get("p5", "ann")
     assert budget.used_by("ann") <= 5 * SIZE
     event_cache.drop("ann")
-    assert (budget.used_by("ann"), budget.used) == (0, event_cache._bytes)
+    assert budget.used_by("ann") == 0
+    assert budget.used == present(event_cache.get("mine", "bob")).size

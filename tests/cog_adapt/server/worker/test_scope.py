@@ -154,7 +154,7 @@ def test_a_name_is_a_text(scope):
 def test_the_context_is_the_requests_and_a_copy(scope):
     assert scope.context == {"k": "v"}
     scope.context["k"] = "w"
-    assert scope.metrics._prediction.request.context == {"k": "v"}
+    assert scope.context == {"k": "v"}  # of the next who asks
 
 
 def test_it_is_shown_with_the_number_of_its_metrics(scope):
