@@ -29,6 +29,12 @@ EXPIRE = "UPDATE servers SET host = 'elsewhere', lease_until = '2020-01-01' WHER
 
 keys = st.sampled_from(KEYS)
 servers = st.sampled_from(SERVERS)
+places = st.integers(0, 20)
+rarely = st.sampled_from([False, False, False, True])
+
+
+def chosen(found, place):
+    return found[place % len(found)]
 
 
 @dataclass(frozen=True)
@@ -110,18 +116,28 @@ class RecordsOfTwoServers(RuleBasedStateMachine):
         text = f"text {created} " + "x" * LARGE * is_large
         self.save(name, key, Kept("starting", "", created, None, text))
 
-    @rule(name=servers, key=keys)
-    def begin(self, name, key):
-        kept = self.model.get(key)
-        if kept and not kept.is_finished:
-            self.save(name, key, replace(kept, status="processing"))
+    def unfinished(self):
+        return [key for key, kept in self.model.items() if not kept.is_finished]
 
-    @rule(name=servers, key=keys, is_told=st.booleans())
-    def finish(self, name, key, is_told):
+    def server_of(self, holder, is_other):
+        """The server that holds a record, or the other one, or either where it is dead."""
+        is_held = [self.records(each).server == holder for each in SERVERS]
+        return SERVERS[is_held[1] != is_other]
+
+    @precondition(unfinished)
+    @rule(place=places, is_other=rarely)
+    def begin(self, place, is_other):
+        key = chosen(self.unfinished(), place)
+        name = self.server_of(self.model[key].holder, is_other)
+        self.save(name, key, replace(self.model[key], status="processing"))
+
+    @precondition(unfinished)
+    @rule(place=places, is_other=rarely, is_told=st.booleans())
+    def finish(self, place, is_other, is_told):
         """End a run; its webhook is owed in the same transaction."""
-        kept = self.model.get(key)
-        if kept is None or kept.is_finished:
-            return
+        key = chosen(self.unfinished(), place)
+        kept = self.model[key]
+        name = self.server_of(kept.holder, is_other)
         completed = self.tick()
         ended = replace(kept, status="succeeded", completed=completed)
         delivery = self.delivery(f"d{completed}", key, completed)
@@ -137,31 +153,38 @@ class RecordsOfTwoServers(RuleBasedStateMachine):
             **{"next_attempt_at": self.moment(minutes), **changes},
         )  # fmt: skip
 
-    @rule(key=keys)
-    def deliver(self, key):
-        kept = self.model.get(key)
-        if kept is None or not kept.is_owed or kept.holder in self.dead:
-            return
+    def owed(self):
+        return [
+            key for key, kept in self.model.items() if kept.is_owed and kept.holder not in self.dead
+        ]
+
+    @precondition(owed)
+    @rule(place=places)
+    def deliver(self, place):
+        key = chosen(self.owed(), place)
+        kept = self.model[key]
         done: Any = {"state": "delivered", "attempts": 1, "next_attempt_at": None}
         sent = self.delivery(kept.delivery, key, kept.completed, **done)
-        holder = next(each for each in SERVERS if self.records(each).server == kept.holder)
-        self.run(self.records(holder).update_delivery(sent))
+        holder = self.records(self.server_of(kept.holder, is_other=False))
+        self.run(holder.update_delivery(sent))
         self.model[key] = replace(kept, is_owed=False)
 
-    @rule(name=servers, key=keys, is_all=st.booleans())
-    def forget(self, name, key, is_all):
+    @precondition(lambda self: self.model)
+    @rule(name=servers, place=places, is_all=rarely)
+    def forget(self, name, place, is_all):
         """Forget one record, or all of an owner; an attempt that ends later changes nothing."""
+        key = chosen(list(self.model), place)
         kind, record_id, owner = key
-        chosen = [
+        theirs = [
             each
             for each in self.model
             if (each[0], each[2]) == (kind, owner) and (is_all or each[1] == record_id)
         ]
-        unfinished = sum(not self.model[each].is_finished for each in chosen)
-        expected = ForgottenRecords(0, unfinished) if unfinished else ForgottenRecords(len(chosen))
+        unfinished = sum(not self.model[each].is_finished for each in theirs)
+        expected = ForgottenRecords(0, unfinished) if unfinished else ForgottenRecords(len(theirs))
         records = self.records(name)
         assert self.run(records.forget(kind, owner, None if is_all else record_id)) == expected
-        for each in [] if unfinished else chosen:
+        for each in [] if unfinished else theirs:
             forgotten = self.model.pop(each)
             if forgotten.is_owed:
                 late = self.delivery(forgotten.delivery, each, forgotten.completed, attempts=1)

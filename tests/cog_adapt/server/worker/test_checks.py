@@ -230,7 +230,7 @@ def test_a_healthcheck_that_hangs_is_not_called_again():
     assert [check.ask(), check.ask()] == [Health(late)] * 2
     assert calls == [None]
     gate.set()
-    wait_until(lambda: check.ask() == Health() and len(calls) == 2)
+    wait_until(lambda: check.ask() == Health() and len(calls) > 1)
 
 
 def test_a_timeout_of_the_healthchecks_own_is_told_as_such():
