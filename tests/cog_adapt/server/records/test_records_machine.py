@@ -46,12 +46,19 @@ class Kept:
     created: int
     completed: int | None
     text: str
-    delivery: str | None = None  # its id
-    is_owed: bool = False
 
     @property
     def is_finished(self):
         return self.status == "succeeded"
+
+
+@dataclass(frozen=True)
+class Owed:
+    """A webhook that is still to be sent, by the server that holds it."""
+
+    key: Any  # of its record, which may run again meanwhile
+    holder: str
+    created: int
 
 
 class RecordsOfTwoServers(RuleBasedStateMachine):
@@ -65,6 +72,7 @@ class RecordsOfTwoServers(RuleBasedStateMachine):
         self.start, self.minutes = datetime.now(UTC) - timedelta(days=10), 0
         self.opened: dict[str, Any] = {}
         self.model: dict[Any, Kept] = {}
+        self.webhooks: dict[str, Owed] = {}
         self.dead: set[str] = set()  # whose work is nobody's until it is taken over
 
     def run(self, work):
@@ -141,9 +149,8 @@ class RecordsOfTwoServers(RuleBasedStateMachine):
         completed = self.tick()
         ended = replace(kept, status="succeeded", completed=completed)
         delivery = self.delivery(f"d{completed}", key, completed)
-        if is_told:
-            ended = replace(ended, delivery=delivery.id, is_owed=True)
-        self.save(name, key, ended, [delivery] if is_told else [])
+        if self.save(name, key, ended, [delivery] if is_told else []) and is_told:
+            self.webhooks[delivery.id] = Owed(key, self.records(name).server, completed)
 
     def delivery(self, name, key, minutes, **changes):
         kind, record_id, owner = key
@@ -154,20 +161,17 @@ class RecordsOfTwoServers(RuleBasedStateMachine):
         )  # fmt: skip
 
     def owed(self):
-        return [
-            key for key, kept in self.model.items() if kept.is_owed and kept.holder not in self.dead
-        ]
+        return [name for name, owed in self.webhooks.items() if owed.holder not in self.dead]
 
     @precondition(owed)
     @rule(place=places)
     def deliver(self, place):
-        key = chosen(self.owed(), place)
-        kept = self.model[key]
+        name = chosen(self.owed(), place)
+        owed = self.webhooks.pop(name)
         done: Any = {"state": "delivered", "attempts": 1, "next_attempt_at": None}
-        sent = self.delivery(kept.delivery, key, kept.completed, **done)
-        holder = self.records(self.server_of(kept.holder, is_other=False))
+        sent = self.delivery(name, owed.key, owed.created, **done)
+        holder = self.records(self.server_of(owed.holder, is_other=False))
         self.run(holder.update_delivery(sent))
-        self.model[key] = replace(kept, is_owed=False)
 
     @precondition(lambda self: self.model)
     @rule(name=servers, place=places, is_all=rarely)
@@ -185,9 +189,11 @@ class RecordsOfTwoServers(RuleBasedStateMachine):
         records = self.records(name)
         assert self.run(records.forget(kind, owner, None if is_all else record_id)) == expected
         for each in [] if unfinished else theirs:
-            forgotten = self.model.pop(each)
-            if forgotten.is_owed:
-                late = self.delivery(forgotten.delivery, each, forgotten.completed, attempts=1)
+            del self.model[each]
+        for name, owed in list(self.webhooks.items()):
+            if owed.key in theirs and not unfinished:
+                del self.webhooks[name]
+                late = self.delivery(name, owed.key, owed.created, attempts=1)
                 self.run(records.update_delivery(late))
 
     @rule(name=servers, count=st.integers(0, 3))
@@ -208,7 +214,8 @@ class RecordsOfTwoServers(RuleBasedStateMachine):
         self.expect_removal(name, old, (age, 1000))
 
     def expect_removal(self, name, candidates, limits):
-        gone = [key for key in candidates if not self.model[key].is_owed]
+        owed = {each.key for each in self.webhooks.values()}
+        gone = [key for key in candidates if key not in owed]
         assert self.run(self.records(name).prune(*limits)) == len(gone)
         for key in gone:
             del self.model[key]
@@ -244,9 +251,11 @@ class RecordsOfTwoServers(RuleBasedStateMachine):
         taken = self.run(records.take_over())
         expected = sorted(left, key=lambda key: self.model[key].created)
         assert [each.key for each in taken] == expected
-        for key, kept in list(self.model.items()):
-            if kept.holder in self.dead and (key in left or kept.is_owed):
-                self.model[key] = replace(kept, holder=records.server)
+        for key in left:
+            self.model[key] = replace(self.model[key], holder=records.server)
+        for name, owed in self.webhooks.items():
+            if owed.holder in self.dead:
+                self.webhooks[name] = replace(owed, holder=records.server)
 
     @precondition(lambda self: self.opened)
     @invariant()
@@ -278,9 +287,7 @@ class RecordsOfTwoServers(RuleBasedStateMachine):
             records = self.records(name)
             due = self.run(records.due_deliveries(datetime.now(UTC), 100))
             assert {each.id for each in due} == {
-                kept.delivery
-                for kept in self.model.values()
-                if kept.is_owed and kept.holder == records.server
+                each for each, owed in self.webhooks.items() if owed.holder == records.server
             }
 
     def teardown(self):
