@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack cycles leaks generation exam kinds own
+.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack cycles leaks generation exam kinds own coverage
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -37,6 +37,9 @@ page-types: $(ENV) page/node_modules  ## make the page's types from the server's
 page-test: $(ENV) page/node_modules  ## all tests of the page: its parts, and in a real browser (minutes)
 	@cd page && npm test --silent
 	@PAGE=full $(TESTS) --dist loadfile tests/cog_adapt/page
+
+coverage: $(ENV)  ## branch coverage by room, ROOMS="server/records …" for some (all: an hour or more)
+	@$(BIN)/python -m bench.house.room_coverage $(ROOMS)
 
 mutants: $(ENV)  ## plant twenty mistakes, each alone; `make test` must see them all (minutes)
 	@$(BIN)/python -m bench.house.mutants --output docs/results/house/mutants.md

@@ -26,6 +26,7 @@ class KeptAdapters:
 
     def __init__(self):
         self.kept, self.callbacks, self.threads, self.described = {}, [], set(), []
+        self.asked = []  # what the front process has asked for
         self.answers = threading.Event()  # cleared: nothing is answered
         self.answers.set()
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from cog_adapt.server.api.dependencies import parts_in
 from cog_adapt.server.app import Launch, create_app, launch
 from cog_adapt.server.errors import ConfigError, StorageError
 from cog_adapt.server.records import Records
-from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
@@ -60,12 +58,9 @@ def test_the_parts_are_made_of_what_was_launched(started):
         assert parts.settings.max_queue == 7
         assert parts.upload_url == UPLOADS
         assert parts.service.main.waiting.most == 7
-        assert parts.monitor._service is parts.service
-        assert parts.service.recorder._announcer._log_interval == 0.25
-        assert parts.webhooks._timeout == 30
         parts.shut_down()
 
-    assert started(scene, max_queue=7, cog_throttle_response_interval=0.25)[2] == [1]
+    assert started(scene, max_queue=7)[2] == [1]
 
 
 def test_it_is_registered_before_anything_runs(started, monkeypatch):
@@ -124,50 +119,54 @@ def _after(note, name, call):
     return noted
 
 
-def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
-    monkeypatch.setattr(application, "_PRUNE_SECONDS", 0.01)
-    monkeypatch.setattr(application, "_LEAST_PRUNE_SECONDS", 0)
+@pytest.fixture
+def short_waits(monkeypatch):
+    """Lets a pause or a limit of seconds take a twentieth of one, but for the test's own."""
+    sleep, timeout = asyncio.sleep, asyncio.timeout
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(seconds if seconds < 1 else 0.05))
+    monkeypatch.setattr(
+        asyncio, "timeout", lambda seconds: timeout(seconds if seconds <= 20 else 0.05)
+    )
+
+
+def test_old_records_are_deleted_again_and_again_whatever_happens(
+    started, short_waits, monkeypatch
+):
     pruned: list[Any] = []
     swept: list[Any] = []
     monkeypatch.setattr(application, "remove_old_temp_files", swept.append)
 
-    async def prune(age, count):
+    async def prune(_records, age, count):
         pruned.append((age, count))
         if len(pruned) == 1:
             raise StorageError("full")
 
-    async def story():
-        settings = Settings(retention_days=3, retention_count=4)
-        records: Any = SimpleNamespace(prune=prune, space=RecordSpace())
-        task = asyncio.create_task(application._prune(records, settings))
+    async def scene(_app, _launched):
         await until(lambda: len(pruned) >= 3)
-        task.cancel()
 
-    asyncio.run(asyncio.wait_for(story(), 10))
+    monkeypatch.setattr(Records, "prune", prune)
+    started(scene, retention_days=3, retention_count=4)
     assert set(pruned) == {(timedelta(days=3), 4)}
     assert set(swept) == {7}
 
 
-def test_records_are_pruned_at_once_where_the_disk_is_full(monkeypatch):
-    monkeypatch.setattr(application, "_LEAST_PRUNE_SECONDS", 0)
-    monkeypatch.setattr(application, "remove_old_temp_files", lambda _: None)
-    pruned: list[Any] = []
+def test_records_are_pruned_at_once_where_the_disk_is_full(started, monkeypatch):
+    sleep, pruned = asyncio.sleep, []
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(min(seconds, 0.05)))
 
-    async def story():
-        space = RecordSpace(10)
+    async def prune(records, *_):
+        pruned.append(1)
+        records.space.low.clear()
 
-        async def prune(*_):
-            pruned.append(1)
-            space.low.clear()
-
-        records: Any = SimpleNamespace(prune=prune, space=space)
-        task = asyncio.create_task(application._prune(records, Settings()))
-        for count in (1, 2):
+    async def scene(_app, launched):
+        launched.records.space.most = 10
+        for count in (1, 2, 3):
             await until(lambda count=count: len(pruned) >= count)
-            space.refuse_if_full(10)
-        task.cancel()
+            assert len(pruned) == count
+            launched.records.space.refuse_if_full(10)
 
-    asyncio.run(asyncio.wait_for(story(), 10))
+    monkeypatch.setattr(Records, "prune", prune)
+    started(scene)
 
 
 def test_records_are_pruned_while_it_runs(started, monkeypatch):

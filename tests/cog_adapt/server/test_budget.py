@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -88,19 +89,20 @@ def test_cog_has_no_budgets():
         ({"memory.max": "9000"}, 4000),
     ],
 )
-def test_the_memory_is_the_machines_or_the_least_of_its_cgroups(
-    files, least, tmp_path, monkeypatch
-):
-    (tmp_path / "own").write_text("0::/a/b\n")
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(module, "_CGROUP", tmp_path)
-    monkeypatch.setattr(module, "_OWN_CGROUP", tmp_path / "own")
+def test_the_memory_is_the_machines_or_the_least_of_its_cgroups(files, least, monkeypatch):
+    there = {f"/sys/fs/cgroup/{name}": text for name, text in files.items()}
+    there["/proc/self/cgroup"] = "0::/a/b\n"
+
+    def read_text(path):
+        if str(path) not in there:
+            raise FileNotFoundError
+        return there[str(path)]
+
+    monkeypatch.setattr(Path, "read_text", read_text)
     pages = {"SC_PAGE_SIZE": 4, "SC_PHYS_PAGES": 1000}
     monkeypatch.setattr("os.sysconf", pages.__getitem__)
     assert memory_bytes.__wrapped__() == least
-    monkeypatch.setattr(module, "_OWN_CGROUP", tmp_path / "none")
+    del there["/proc/self/cgroup"]
     assert memory_bytes.__wrapped__() >= least
 
 

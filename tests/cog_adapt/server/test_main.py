@@ -1,7 +1,9 @@
 """What `python -m server` does before it serves; the rest is in tests/cog_adapt/contract."""
 
+import argparse
 import asyncio
 import gc
+import json
 import os
 import signal
 import socket
@@ -15,13 +17,7 @@ import uvicorn
 
 from cog_adapt.server.app import create_app
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.main import (
-    Server,
-    _listen,
-    _read_flags,
-    _take_variables_of_image,
-    worker_configs,
-)
+from cog_adapt.server.main import Server, worker_configs
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
@@ -125,44 +121,41 @@ def forced(monkeypatch):
 
 
 @pytest.fixture
-def server(tmp_path, forced):
+def launches():
+    """The applications that were made, each with what it was launched with."""
+    return []
+
+
+@pytest.fixture
+def server(tmp_path, forced, launches):
     """Makes servers that are not run."""
 
-    def make(*flags, **values):
+    def make(*, mode="predict", awaits_shutdown=False, parts=None, **values):
         settings = Settings(data_dir=tmp_path, **values)
-        arguments = _read_flags(flags, "python -m server")
-        return Server(settings, {"predict": WorkerConfig("x.py:X")}, arguments, create_app)
+        flags = argparse.Namespace(mode=mode, await_explicit_shutdown=awaits_shutdown)
+
+        def build(settings):
+            app = create_app(settings)
+            app.state.parts = parts
+            launches.append(app)
+            return app
+
+        return Server(settings, {"predict": WorkerConfig("x.py:X")}, flags, build)
 
     return make
 
 
-def test_the_flags_are_cogs():
-    flags = _read_flags([], "python -m server")
-    found = (flags.host, flags.mode, flags.upload_url, flags.version)
-    assert found == ("0.0.0.0", "predict", None, False)
-    assert not flags.await_explicit_shutdown
-    flags = _read_flags(
-        ["--x-mode", "train", "--threads", "3", "--upload-url", "http://x/", "--host", "h", "-v"]
-        + ["--await-explicit-shutdown", "true"],
-        "python -m server",
-    )
-    found = (flags.host, flags.mode, flags.upload_url, flags.version)
-    assert found == ("h", "train", "http://x/", True)
-    assert flags.await_explicit_shutdown
+def test_the_help_names_the_flags_and_the_commands(tmp_path):
+    text = run(tmp_path, "--help").stdout
+    assert text.startswith("usage: python -m server ")
+    for flag in ("--host", "--x-mode", "--upload-url", "--await-explicit-shutdown", "--threads"):
+        assert flag in text
+    assert "Commands instead of flags" in text
 
 
-@pytest.mark.parametrize(("program", "has_commands"), [("python -m server", True), ("x", False)])
-def test_the_help_names_the_commands_where_there_are_some(capsys, program, has_commands):
-    with pytest.raises(SystemExit):
-        _read_flags(["--help"], program)
-    text = capsys.readouterr().out
-    assert text.startswith(f"usage: {program} ")
-    assert ("Commands instead of flags" in text) is has_commands
-
-
-def test_a_server_launches_its_application_with_what_it_was_given(server):
-    one = server("--x-mode", "train")
-    launched = one._app.state.launch
+def test_a_server_launches_its_application_with_what_it_was_given(server, launches):
+    one = server(mode="train")
+    launched = launches[0].state.launch
     assert (launched.mode, set(launched.configs)) == ("train", {"predict"})
     launched.shut_down()
     assert one.should_exit
@@ -178,16 +171,18 @@ def test_open_requests_have_a_second_more_than_the_drain(server, seconds, limit)
 
 
 @pytest.mark.parametrize(
-    ("flags", "number", "ends"),
+    ("awaits_shutdown", "number", "ends"),
     [
-        ((), signal.SIGTERM, True),
-        ((), signal.SIGINT, True),
-        (("--await-explicit-shutdown", "1"), signal.SIGTERM, False),
-        (("--await-explicit-shutdown", "1"), signal.SIGINT, True),
+        (False, signal.SIGTERM, True),
+        (False, signal.SIGINT, True),
+        (True, signal.SIGTERM, False),
+        (True, signal.SIGINT, True),
     ],
 )
-def test_a_signal_ends_the_server_unless_it_awaits_its_shutdown(server, flags, number, ends):
-    one = server(*flags)
+def test_a_signal_ends_the_server_unless_it_awaits_its_shutdown(
+    server, awaits_shutdown, number, ends
+):
+    one = server(awaits_shutdown=awaits_shutdown)
     before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
     with one.capture_signals():
         signal.raise_signal(number)
@@ -197,30 +192,31 @@ def test_a_signal_ends_the_server_unless_it_awaits_its_shutdown(server, flags, n
 
 @pytest.mark.parametrize(("drain", "seconds"), [(None, []), (0.0, [4.8]), (3.0, [7.8])])
 def test_however_it_is_ended_it_is_so_within_five_seconds_after_the_drain(
-    server, forced, drain, seconds
+    server, forced, launches, drain, seconds
 ):
-    one, other = server(drain_seconds=drain), server(drain_seconds=drain)
-    for _ in range(2):
-        one._take(signal.SIGTERM, None)
+    one, _ = server(drain_seconds=drain), server(drain_seconds=drain)
+    with one.capture_signals():
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
     assert forced == seconds
-    other._app.state.launch.shut_down()
+    launches[1].state.launch.shut_down()
     assert forced == seconds * 2
 
 
 def test_the_end_drains_and_a_second_interrupt_gives_up(server, monkeypatch):
     calls: list[object] = []
     monkeypatch.setattr(uvicorn.Server, "shutdown", lambda *_: asyncio.sleep(0))
-    one = server(drain_seconds=7)
     service = SimpleNamespace(drain=calls.append, give_up=lambda: calls.append("give up"))
-    one._app.state.parts = SimpleNamespace(service=service)
+    one = server(drain_seconds=7, parts=SimpleNamespace(service=service))
 
     async def story():
         await one.shutdown()
-        one._take(signal.SIGTERM, None)
-        await asyncio.sleep(0)
-        assert calls == [7]
-        one._take(signal.SIGINT, None)
-        await until(lambda: len(calls) == 2)
+        with one.capture_signals():
+            signal.raise_signal(signal.SIGTERM)
+            await asyncio.sleep(0)
+            assert calls == [7]
+            signal.raise_signal(signal.SIGINT)
+            await until(lambda: len(calls) == 2)
 
     asyncio.run(story())
     assert calls == [7, "give up"]
@@ -235,29 +231,35 @@ def test_what_stays_for_ever_is_frozen(server, monkeypatch):
     assert calls == ["collect", "freeze"]
 
 
-def test_an_address_of_either_family_is_listened_on():
-    for host, family in (("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)):
-        with _listen(host, 0) as listener:
-            assert listener.family == family
-            assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
-            socket.create_connection(listener.getsockname()[:2], timeout=5).close()
+SHOWING = """
+import json, os, socket
+from cog_adapt.server import main
+def run(self, sockets):
+    listener, = sockets
+    options = listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
+    variables = [os.environ["TAKEN_ALREADY"], os.environ["TAKEN_FROM_FILE"]]
+    print(json.dumps([listener.family == socket.AF_INET6, options > 0, variables]))
+    self.started = True
+main.Server.run = run
+main.serve(["--host", "{host}"])
+"""
 
 
-def test_variables_of_the_image_do_not_replace_those_that_are_set(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TAKEN_ALREADY", "mine")
-    monkeypatch.delenv("TAKEN_FROM_FILE", raising=False)
-    before = dict(os.environ)
-    _take_variables_of_image()
-    assert dict(os.environ) == before
+@pytest.mark.parametrize(("host", "is_sixth"), [("127.0.0.1", False), ("::1", True)])
+def test_it_listens_on_either_family_with_the_variables_of_the_image(tmp_path, host, is_sixth):
     (tmp_path / "cog.yaml").write_text(
         "environment:\n  - TAKEN_ALREADY=file\n  - TAKEN_FROM_FILE=file\n"
     )
-    _take_variables_of_image()
-    taken = os.environ.pop("TAKEN_ALREADY"), os.environ.pop("TAKEN_FROM_FILE")
-    os.environ.clear()
-    os.environ.update(before)
-    assert taken == ("mine", "file")
+    variables = {"COG_PREDICT_TYPE_STUB": "x.py:X", "PORT": "0", "PYTHONPATH": str(REPOSITORY)}
+    ended = subprocess.run(
+        [sys.executable, "-c", SHOWING.replace("{host}", host)],
+        cwd=tmp_path,
+        env={**os.environ, **variables, "TAKEN_ALREADY": "mine"},
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    assert json.loads(ended.stdout) == [is_sixth, True, ["mine", "file"]]
 
 
 @pytest.mark.parametrize(

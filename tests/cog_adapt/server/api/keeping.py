@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+from cog_adapt.server.adapter_messages import AskAdapters
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import Frames, Ready, to_frame
 from cog_adapt.server.worker.adapters import AdapterAnswers
@@ -24,12 +25,17 @@ def keep(site, kept=None):
 
     answers = AdapterAnswers(kept, report)
 
-    def send(question):
-        (received,) = Frames.of_requests().feed(to_frame(question))
+    tell = site.model.send
+
+    def send(request):
+        if not isinstance(request, AskAdapters):
+            return tell(request)
+        kept.asked.append(request.action)
+        (received,) = Frames.of_requests().feed(to_frame(request))
         answers.answer(received)
         return site.model.hears
 
-    lead.adapters._send = send
+    site.model.send = send
     lead.ready = Ready(has_adapters=True)
     answers.start()
     return kept

@@ -1,15 +1,12 @@
 """What the routes of adapters are asked with."""
 
-import asyncio
 import json
 
 import pytest
 from fastapi import FastAPI
-from starlette.requests import Request
 
-from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.api.adapter_parameters import Format, ReferenceDep, Shared
-from cog_adapt.server.api.dependencies import asker_of, caller_of
+from cog_adapt.server.api.dependencies import AskerDep
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.middleware.keys import Key
 from tests.cog_adapt.server.asgi_client import ask
@@ -41,17 +38,22 @@ def test_one_that_is_no_utf_8_is_refused(app):
 
 
 @pytest.mark.parametrize(
-    ("state", "asker"),
+    ("key", "asker"),
     [
-        ({}, Asker("")),
-        ({"state": {}}, Asker("")),
-        ({"state": {"key": Key("ada", frozenset({"predict"}), "0")}}, Asker("ada")),
-        ({"state": {"key": Key("ci", frozenset({"predict"}), "0", owner="ada")}}, Asker("ada")),
-        ({"state": {"key": Key("root", frozenset({"admin"}), "0")}}, Asker("root", sees_all=True)),
+        (None, ["", False]),
+        (Key("ada", frozenset({"predict"}), "0"), ["ada", False]),
+        (Key("ci", frozenset({"predict"}), "0", owner="ada"), ["ada", False]),
+        (Key("root", frozenset({"admin"}), "0"), ["root", True]),
     ],
 )
-def test_the_key_names_who_asks(state, asker):
-    request = Request({"type": "http", "query_string": b""} | state)
-    assert asyncio.run(asker_of(request)) == asker
-    caller = caller_of(request)
-    assert (caller.owner, caller.sees_all) == (asker.owner, asker.sees_all)
+def test_the_key_names_who_asks(key, asker):
+    app = FastAPI()
+
+    @app.get("/")
+    async def show(asker: AskerDep) -> list[str | bool]:
+        return [asker.owner, asker.sees_all]
+
+    async def with_key(scope, receive, send):
+        await app(scope | ({"state": {"key": key}} if key else {}), receive, send)
+
+    assert json.loads(ask(with_key).body) == asker

@@ -306,7 +306,7 @@ def test_a_worker_that_dies_leaves_nobody_waiting(play):
         assert await ids(site) == [name]
         kept.answers.clear()
         asked = site.asking("DELETE", f"/adapters/{name}")
-        await until(lambda: site.lead.adapters._open)
+        await until(lambda: "remove" in kept.asked)
         site.lead.on_exit("killed")
         answer = await asked
         kept.answers.set()
@@ -320,7 +320,7 @@ def test_uploads_at_once_are_few_for_each_owner(play):
         kept = keep(site)
         kept.answers.clear()
         uploads = [site.asking("POST", "/adapters", b"x%d" % each, key=ADA) for each in range(2)]
-        await until(lambda: len(site.lead.adapters._open) == 2)
+        await until(lambda: kept.asked.count("take") == 2)
         third = await site.ask("POST", "/adapters", b"y", key=ADA)
         assert (third.status, third.headers["retry-after"]) == (429, "1")
         of_bob = site.asking("POST", "/adapters", b"z", key=BOB)

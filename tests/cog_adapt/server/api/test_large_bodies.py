@@ -2,23 +2,29 @@
 
 import asyncio
 import json
+import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
+from multiprocessing.connection import Connection
 
 import msgspec
 import pytest
 from cog import Secret
 
-from cog_adapt.server.api import large_bodies
 from cog_adapt.server.api.body import RequestBody, fit_inputs, read_body
 from cog_adapt.server.api.large_bodies import LargeBodies, ReadingJob
 from cog_adapt.server.errors import JsonError, MediaTypeError, ShapeError
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.problems import MOST_PROBLEMS
 from cog_adapt.server.schema.validation import InputValidator
+from tests.cog_adapt.server.service.test_worker_process import is_alive
+from tests.cog_adapt.waiting import wait_until
 
 JSON = "application/json"
+NAME = "large bodies"
 
 
 def predict(texts: list[str], key: Secret = None) -> str:
@@ -37,6 +43,13 @@ def bodies():
 
 def job(content, content_type=JSON, *, strict=False, document=DOCUMENT):
     return ReadingJob(len(content), content_type, strict, document, "Input", 2**20)
+
+
+def process_of(bodies):
+    """The one process that reads them; it is there after the first."""
+    read(bodies, b"{}")
+    (process,) = [each for each in multiprocessing.active_children() if each.name == NAME]
+    return process
 
 
 def read(bodies, content, *args, **options):
@@ -112,30 +125,41 @@ def test_only_inputs_may_be_large(bodies, field):
 
 def test_after_the_process_has_died_the_next_body_gets_another(bodies):
     small = b'{"input":{"texts":["a"]}}'
-    read(bodies, small)
-    os.kill(bodies._process.pid, signal.SIGKILL)
+    os.kill(process_of(bodies).pid, signal.SIGKILL)
     with pytest.raises(ShapeError, match="in the memory that there is"):
         read(bodies, small)
     assert read(bodies, small)[1]
 
 
 def test_a_body_that_takes_too_long_is_refused_and_the_process_ended(bodies, monkeypatch):
-    read(bodies, b"{}")
-    monkeypatch.setattr(large_bodies, "_SECONDS", 0.0)
-    process = bodies._process
-    with pytest.raises(ShapeError, match="within 0 s"):
+    process = process_of(bodies)
+    monkeypatch.setattr(Connection, "poll", lambda *_: False)  # as after the minute that it has
+    with pytest.raises(ShapeError, match="within 60 s"):
         read(bodies, b'{"input":{"texts":["' + b"a" * 10_000_000 + b'"]}}')
     assert not process.is_alive()
 
 
-def test_the_process_ends_when_its_server_is_gone(bodies):
-    read(bodies, b"{}")
-    process = bodies._process
-    bodies._connection.close()
-    process.join(20)
-    assert process.exitcode == 0
-    with pytest.raises(ShapeError):
-        read(bodies, b"{}")
+SERVER = """
+import os, signal
+from tests.cog_adapt.server.api.test_large_bodies import LargeBodies, process_of
+if __name__ == "__main__":
+    print(process_of(LargeBodies()).pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_process_ends_when_its_server_is_killed(tmp_path):
+    (tmp_path / "server.py").write_text(SERVER)
+    path = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
+    server = subprocess.run(
+        [sys.executable, tmp_path / "server.py"],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        check=False,
+        timeout=60,
+    )
+    assert server.returncode == -signal.SIGKILL
+    wait_until(lambda: not is_alive(int(server.stdout)))
 
 
 def test_the_event_loop_goes_on_meanwhile(bodies):

@@ -57,7 +57,7 @@ class Walk:
         self.site = Site(self.folder, max_queue=40)
         await self.site.harness.records.register()
         self.site.lead.slots = self.site.harness.trainings.lead.slots = 3
-        self.site.service._recovery.start()
+        self.site.service.open()
         for _ in range(steps):
             call = self.random.choice(self.calls)
             await call(self.random.choice(ACTORS))
@@ -68,7 +68,6 @@ class Walk:
 
     async def stop(self):
         """Die, so that the next server takes over what waits."""
-        self.site.service._recovery.stop()
         for actor, path, reader in self.readers:
             reader.cancel()
             answer = (await asyncio.gather(reader, return_exceptions=True))[0]

@@ -47,11 +47,14 @@ def predict(text: str, key: Secret = None) -> str:
 class Service:
     """Stands for the service."""
 
-    def __init__(self, *, strict=False, streams=False):
+    def __init__(
+        self, *, strict=False, streams=False, is_ready=True, is_closing=False, document=None
+    ):
         self.settings = SimpleNamespace(strict_cog=strict)
-        self.is_ready, self.is_closing, self.why_not_ready = True, False, "It rests."
+        self.is_ready, self.is_closing, self.why_not_ready = is_ready, is_closing, "It rests."
         operation = {"post": {"x-cog-streaming": streams}}
-        self.document = {"paths": {"/predictions": operation}}
+        known = {"paths": {"/predictions": operation}}
+        self.document = known if document is None else document
 
     def schema(self):
         return self.document
@@ -161,10 +164,8 @@ def test_a_stream_needs_a_model_that_streams():
         parser().check_stream(wanted)
     with pytest.raises(NotStreamable, match="Training endpoints do not support"):
         parser("train", streams=True).check_stream(wanted)
-    empty = parser()
-    empty._service.document = {}
     with pytest.raises(NotStreamable):
-        empty.checked(wanted)
+        parser(document={}).checked(wanted)
 
 
 CONTENT = b"""{"id":"a","input":{"text":"t","key":"s"},"webhook":"http://good/",
@@ -223,8 +224,7 @@ def test_what_nobody_waits_for_outlives_the_server(headers, webhook, durable):
 def test_a_server_that_cannot_run_now_says_why_before_it_looks_at_inputs(
     is_ready, is_closing, strict, words
 ):
-    one = parser(strict=strict)
-    one._service.is_ready, one._service.is_closing = is_ready, is_closing
+    one = parser(strict=strict, is_ready=is_ready, is_closing=is_closing)
     for request in (UNCHECKED, msgspec.structs.replace(UNCHECKED, problems=[PROBLEM])):
         with pytest.raises(NotReady) as caught:
             one.checked(request)

@@ -1,6 +1,6 @@
 import asyncio
+import contextlib
 import ssl
-import sys
 import threading
 import time
 from typing import Any
@@ -9,7 +9,6 @@ import httpcore2
 import httpx2
 import pytest
 
-from cog_adapt.server.egress import connections as module
 from cog_adapt.server.egress.addresses import AddressRules, EgressError
 from cog_adapt.server.egress.connections import (
     AsyncPinnedTransport,
@@ -43,18 +42,20 @@ def connect(monkeypatch):
         made = []
 
     Connects.dead, Connects.made = {}, []
+    answer = [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"] * 2  # kept, it answers again
 
     def once(host, port, timeout, local_address, socket_options):
         Connects.made.append((host, port, timeout, local_address, socket_options))
         if host in Connects.dead:
             raise Connects.dead[host]
-        return f"stream to {host}"
 
     def sync(self, **arguments):
-        return once(**arguments)
+        once(**arguments)
+        return httpcore2.MockStream(answer.copy())
 
     async def later(self, **arguments):
-        return once(**arguments)
+        once(**arguments)
+        return httpcore2.AsyncMockStream(answer.copy())
 
     monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", sync)
     monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", later)
@@ -68,17 +69,21 @@ class Bare(Transfer):
         return stream
 
 
-def connect_sync(rules, **options):
-    return module._PinnedBackend(rules, Bare(60)).connect_tcp("a.example", 80, **options)
+def get(timeout):
+    return httpx2.Request("GET", "http://a.example/", extensions={"timeout": {"connect": timeout}})
 
 
-def connect_async(rules, **options):
+def connect_sync(rules, timeout=None):
+    transport = PinnedTransport(rules, CONTEXT, Bare(60))
+    with contextlib.closing(transport):
+        return transport.handle_request(get(timeout)).read()
+
+
+def connect_async(rules, timeout=None):
     async def once():
-        backend = module._AsyncPinnedBackend(rules)
-        try:
-            return await backend.connect_tcp("a.example", 80, **options)
-        finally:
-            backend.close()
+        transport = AsyncPinnedTransport(rules, CONTEXT)
+        async with contextlib.aclosing(transport):
+            return await (await transport.handle_async_request(get(timeout))).aread()
 
     return asyncio.run(once())
 
@@ -89,19 +94,20 @@ BOTH = pytest.mark.parametrize("open_one", [connect_sync, connect_async])
 @BOTH
 def test_a_connection_is_made_to_the_address_that_was_given(open_one, connect):
     rules = Rules("1.1.1.1", "2.2.2.2")
-    options = {"local_address": "0.0.0.0", "socket_options": [(1, 2, 3)]}
-    assert open_one(rules, **options) == "stream to 1.1.1.1"
+    assert open_one(rules) == b"ok"
     assert rules.asked == [("a.example", 80)]
     (made,) = connect.made
-    assert (made[:2], made[3:]) == (("1.1.1.1", 80), ("0.0.0.0", [(1, 2, 3)]))
+    assert made[:2] == ("1.1.1.1", 80)
 
 
 @BOTH
-@pytest.mark.parametrize("kind", [httpcore2.ConnectError, httpcore2.ConnectTimeout])
-def test_the_next_address_is_tried_and_the_last_problem_raised(open_one, kind, connect):
+@pytest.mark.parametrize("name", ["ConnectError", "ConnectTimeout"])
+def test_the_next_address_is_tried_and_the_last_problem_raised(open_one, name, connect):
+    kind = getattr(httpcore2, name)
     connect.dead = {"1.1.1.1": kind("first"), "2.2.2.2": kind("second")}
-    assert open_one(Rules("1.1.1.1", "3.3.3.3"), timeout=5) == "stream to 3.3.3.3"
-    with pytest.raises(kind, match="second"):
+    assert open_one(Rules("1.1.1.1", "3.3.3.3"), timeout=5) == b"ok"
+    assert [made[0] for made in connect.made] == ["1.1.1.1", "3.3.3.3"]
+    with pytest.raises(getattr(httpx2, name), match="second"):
         open_one(Rules("1.1.1.1", "2.2.2.2"), timeout=5)
 
 
@@ -115,7 +121,7 @@ def test_another_error_ends_the_search(open_one, connect):
 
 @BOTH
 def test_a_name_without_an_address_is_no_connection(open_one, connect):
-    with pytest.raises(httpcore2.ConnectError, match=r"'a\.example' has no address: unknown"):
+    with pytest.raises(httpx2.ConnectError, match=r"'a\.example' has no address: unknown"):
         open_one(Rules(error=OSError("unknown")))
     with pytest.raises(EgressError, match="private"):
         open_one(Rules(error=EgressError("private")))
@@ -132,13 +138,13 @@ def test_all_addresses_together_have_the_time_of_one(connect, monkeypatch):
         raise httpcore2.ConnectTimeout("slow")
 
     monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", slow)
-    with pytest.raises(httpcore2.ConnectTimeout, match="slow"):
+    with pytest.raises(httpx2.ConnectTimeout, match="slow"):
         connect_sync(Rules("1.1.1.1", "2.2.2.2", "3.3.3.3"), timeout=6)
     assert connect.made == [("1.1.1.1", 6), ("2.2.2.2", 3)]
 
 
 def test_without_any_time_there_is_no_connection(connect):
-    with pytest.raises(httpcore2.ConnectTimeout, match=r"no connection to 'a\.example' in time"):
+    with pytest.raises(httpx2.ConnectTimeout, match=r"no connection to 'a\.example' in time"):
         connect_sync(Rules("1.1.1.1"), timeout=0)
     assert connect.made == []
 
@@ -152,12 +158,12 @@ def test_names_are_looked_up_beside_the_event_loop_and_eight_at_once(connect):
             return ["1.1.1.1"]
 
     async def story():
-        backend: Any = module._AsyncPinnedBackend(Slow())
-        opening = [backend.connect_tcp("a", 80) for _ in range(8)]
-        assert await asyncio.gather(*opening) == ["stream to 1.1.1.1"] * 8
-        backend.close()
+        async with contextlib.aclosing(AsyncPinnedTransport(Slow(), CONTEXT)) as transport:
+            answers = [transport.handle_async_request(get(None)) for _ in range(8)]
+            assert [each.status_code for each in await asyncio.gather(*answers)] == [200] * 8
 
     asyncio.run(story())
+    assert len(connect.made) == 8
 
 
 def test_an_async_search_without_addresses_is_a_problem(connect):
@@ -265,22 +271,33 @@ class Broken:
 
 
 def test_a_body_that_breaks_off_is_an_error_of_httpx2():
-    async def read():
-        return [part async for part in module._AsyncBody(httpcore2.Response(200, content=Broken()))]
+    transport: Any = PinnedTransport(Rules(), CONTEXT, Transfer(60))
+    later: Any = AsyncPinnedTransport(Rules(), CONTEXT)
 
+    async def answer(_):
+        return httpcore2.Response(200, content=Broken())
+
+    async def read():
+        await (await later.handle_async_request(get(None))).aread()
+
+    transport.pool.handle_request = lambda _: httpcore2.Response(200, content=Broken())
+    later.pool.handle_async_request = answer
     with pytest.raises(httpx2.RemoteProtocolError, match="cut"):
-        list(module._Body(httpcore2.Response(200, content=Broken())))
+        transport.handle_request(get(None)).read()
     with pytest.raises(httpx2.RemoteProtocolError, match="cut"):
         asyncio.run(read())
 
 
-def test_a_few_connections_are_kept_for_a_few_seconds_and_closed_at_the_end():
-    transport = AsyncPinnedTransport(Rules(), CONTEXT)
-    pool = transport.pool
-    kept = (pool._max_connections, pool._max_keepalive_connections, pool._keepalive_expiry)
-    assert kept == (sys.maxsize, 32, 5)
-    assert pool._ssl_context is CONTEXT
-    assert PinnedTransport(Rules(), CONTEXT, Transfer(60)).pool._ssl_context is CONTEXT
-    asyncio.run(transport.aclose())
-    with pytest.raises(RuntimeError):
-        transport._backend._resolvers.submit(print)
+def test_a_connection_is_kept_and_closed_at_the_end(connect):
+    async def story():
+        async with contextlib.aclosing(AsyncPinnedTransport(Rules("1.1.1.1"), CONTEXT)) as one:
+            for _ in range(2):
+                await (await one.handle_async_request(get(None))).aread()
+            kept = one.pool.connections
+            assert [each.is_idle() for each in kept] == [True]
+        assert [each.is_closed() for each in kept] == [True]
+        with pytest.raises(RuntimeError, match="shutdown"):  # nothing is looked up any more
+            await one.handle_async_request(get(None))
+
+    asyncio.run(story())
+    assert len(connect.made) == 1

@@ -4,7 +4,6 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.middleware import rate_limit as rates
 from cog_adapt.server.middleware.rate_limit import (
     RateLimitMiddleware,
     Windows,
@@ -101,14 +100,6 @@ def test_callers_are_forgotten_when_their_windows_are_empty():
     assert len(windows) == 7  # 5 to 9, late, and 0, which has called since
     windows.enter("late", 80.5)
     assert len(windows) == 1
-
-
-def test_no_more_callers_are_kept_than_memory_is_meant_for(monkeypatch):
-    monkeypatch.setattr(rates, "_MAX_CALLERS", 10)
-    windows = Windows(read_rates("5/day"))
-    for n in range(100):
-        windows.enter(f"192.0.2.{n}", float(n))
-    assert len(windows) == 10
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import Engine, event
 
 from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
 from tests.cog_adapt.server.records.home import Home
@@ -31,6 +32,18 @@ def home(request, tmp_path) -> Home:
 def sqlite_home(tmp_path) -> Home:
     """For what only SQLite does."""
     return Home(None, tmp_path / "data")
+
+
+@pytest.fixture
+def short_waits():
+    """SQLite waits a tenth of a second for another's transaction."""
+
+    def wait_shortly(connection, _):
+        connection.execute("PRAGMA busy_timeout=100")
+
+    event.listen(Engine, "connect", wait_shortly)
+    yield
+    event.remove(Engine, "connect", wait_shortly)
 
 
 @pytest.fixture

@@ -154,10 +154,3 @@ def test_what_was_removed_is_written_again_and_by_each_owner(blobs, tmp_path):
     before = (tmp_path / "a" / "blobs" / digest).stat().st_ino
     assert blobs.put(TEXT, "ann") == digest
     assert (tmp_path / "a" / "blobs" / digest).stat().st_ino != before
-
-
-def test_only_so_many_are_known(blobs, monkeypatch):
-    monkeypatch.setattr("cog_adapt.server.records.blobs._MOST_KNOWN", 2)
-    for number in range(4):
-        blobs.put(f"{number}")
-    assert len(blobs._known) == 2

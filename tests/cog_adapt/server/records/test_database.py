@@ -95,14 +95,13 @@ def test_sqlite_waits_for_the_first_transaction_of_another_server(sqlite_home):
 @pytest.mark.timeout(20)
 def test_where_sqlite_cannot_log_ahead_it_stays_as_it_is(tmp_path):
     file = f"file:{tmp_path}/records.db?vfs=unix-dotfile"  # locks by files, as on old network disks
-    connection = sqlite3.connect(file, uri=True, isolation_level=None)
-    database._set_up_sqlite(connection, None)
-    assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-    connection.close()
+    engine = open_database(f"sqlite:///{file}&uri=true", tmp_path)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").one() == ("delete",)
+    engine.dispose()
 
 
-def test_sqlite_waits_for_no_transaction_for_ever(sqlite_home, monkeypatch):
-    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.1)
+def test_sqlite_waits_for_no_transaction_for_ever(sqlite_home):
     sqlite_home.folder.mkdir()
     other = sqlite3.connect(sqlite_home.folder / "records.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

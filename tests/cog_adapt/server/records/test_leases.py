@@ -1,13 +1,15 @@
 """Which server works on what, and who goes on when one dies."""
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
+from sqlalchemy import select, update
 
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records import leases
+from cog_adapt.server.records.tables import servers
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 from tests.cog_adapt.waiting import until
 
@@ -153,45 +155,46 @@ def test_a_wall_clock_that_is_set_forward_takes_nothing_from_a_living_server(hom
         async with home.opened() as one, home.opened() as other:
             await one.save_durably(make_record(1, status="processing"))
             monkeypatch.setattr(leases, "datetime", Clock)
-            monkeypatch.setattr(leases, "_start_of", lambda _: "")  # as if in another container
             with home.connected() as connection:
-                connection.exec_driver_sql("UPDATE servers SET started = ''")
+                connection.exec_driver_sql("UPDATE servers SET host = host || '-another-container'")
             assert await other.take_over() == []
 
     asyncio.run(story())
 
 
-@pytest.fixture
-def row(monkeypatch):
-    """Makes rows of other containers of this machine, which was started 1,000 s ago."""
-    monkeypatch.setattr(leases, "_host", lambda: "here/boot1/pid:[1]")
-
-    def make(lease_until, boot="boot1"):
-        return SimpleNamespace(host=f"there/{boot}/pid:[2]", lease_until=lease_until)
-
-    return make
+BOOT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-NOW = datetime(1970, 1, 1, 0, 16, 40, tzinfo=UTC)
+def seconds_since_boot(seconds):
+    """The moment of a lease, as SQLite's servers write it."""
+    return BOOT + timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME) + seconds)
 
 
-@pytest.mark.parametrize(("seconds", "is_over"), [(-1, True), (1, False), (10, False)])
-def test_on_one_machine_the_seconds_since_the_boot_count(row, seconds, is_over):
-    assert leases._is_over_on_host(row(NOW + timedelta(seconds=seconds)), NOW) is is_over
-
-
-def test_a_server_from_before_the_boot_is_dead(row):
-    assert leases._is_over_on_host(row(NOW + timedelta(seconds=10), "boot0"), NOW)
-
-
-@pytest.mark.parametrize(("seconds", "is_over"), [(-1, True), (10, False)])
-def test_a_lease_of_an_earlier_release_runs_on_the_clock_that_it_was_made_with(
-    row, seconds, is_over
+@pytest.mark.parametrize(
+    ("container", "lease_until", "is_dead"),
+    [
+        ("{name}/{boot}/pid:[1]", lambda: seconds_since_boot(-1), True),
+        ("{name}/{boot}/pid:[1]", lambda: seconds_since_boot(60), False),
+        # from before the machine was started again
+        ("{name}/boot0/pid:[1]", lambda: seconds_since_boot(60), True),
+        # an earlier release wrote leases by the wall clock
+        ("{name}/{boot}/pid:[1]", lambda: datetime.now(UTC) - timedelta(seconds=1), True),
+        ("{name}/{boot}/pid:[1]", lambda: datetime.now(UTC) + timedelta(seconds=60), False),
+    ],
+)
+def test_in_another_container_of_the_machine_the_lease_counts(
+    sqlite_home, container, lease_until, is_dead
 ):
-    until = datetime.now(UTC) + timedelta(seconds=seconds)
-    assert leases._is_over_on_host(row(until), NOW) is is_over
+    async def story():
+        async with sqlite_home.opened() as one, sqlite_home.opened() as other:
+            await one.save_durably(make_record(1, status="processing"))
+            with sqlite_home.connected() as connection:
+                its = servers.c.id == one.server
+                host = connection.scalar(select(servers.c.host).where(its))
+                name, boot, _ = host.split("/")
+                host = container.format(name=name, boot=boot)
+                change = update(servers).where(its)
+                connection.execute(change.values(host=host, lease_until=lease_until()))
+            assert [each.id for each in await other.take_over()] == ["r1"] * is_dead
 
-
-@pytest.mark.parametrize(("host", "boot"), [("a/b/pid:[1]", "b"), ("a/7", ""), ("elsewhere", "")])
-def test_the_boot_is_a_part_of_the_hosts_name(host, boot):
-    assert leases._boot_of(host) == boot
+    asyncio.run(story())

@@ -8,6 +8,13 @@ from tests.cog_adapt.server.service.harness import Harness
 
 
 @pytest.fixture
+def short_sleeps(monkeypatch):
+    """Lets a pause of seconds take a twentieth of one."""
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(seconds if seconds < 1 else 0.05))
+
+
+@pytest.fixture
 def play(tmp_path):
     """Runs a scene with dispatchers on a database of their own."""
 

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.protocol import Kind, Ready, Run
@@ -64,6 +66,16 @@ def play_process(worker):
     worker.start()
     worker.on_report(SET_UP)
     return process
+
+
+def events_of(prediction):
+    """The events of a prediction so far, as a reader of its log gets them."""
+    if prediction.events.next_number == 1:
+        return []
+    portion = prediction.events.follow().__anext__()
+    with pytest.raises(StopIteration) as read:
+        portion.send(None)  # there are some, so it waits for none
+    return read.value.value
 
 
 class Harness:

@@ -1,7 +1,6 @@
 """Which webhooks are announced while a prediction runs, and how often."""
 
 import asyncio
-import time
 from typing import Any
 
 import msgspec
@@ -38,14 +37,14 @@ def run(scene, interval=0.0, **request):
         request.setdefault("webhook", URL)
         prediction = Prediction(PredictionSpec("p", "train", b"{}", b"{}", **request), 10)
         announcer.follow(prediction)
-        await scene(announcer, prediction)
+        await scene(announcer, prediction, sender)
         return sender
 
     return asyncio.run(asyncio.wait_for(story(), 10))
 
 
 def test_an_announcement_holds_what_is_known_so_far_and_the_trace():
-    async def scene(announcer, prediction):
+    async def scene(announcer, prediction, sender):
         prediction.add_output(b'"a"')
         announcer.announce(prediction, "output")
 
@@ -56,55 +55,52 @@ def test_an_announcement_holds_what_is_known_so_far_and_the_trace():
 
 
 def test_logs_within_the_interval_are_sent_once_when_it_is_over():
-    async def scene(announcer, prediction):
+    async def scene(announcer, prediction, sender):
         for _ in range(3):
             announcer.announce_logs(prediction)
-        events = announcer._webhooks
-        assert len(events.events) == 1
-        await until(lambda: len(events.events) == 2)
-        (tracking,) = announcer._tracking.values()
-        await until(lambda: tracking.throttle.is_due(time.monotonic()))
+        assert len(sender.events) == 1
+        await until(lambda: len(sender.events) == 2)
+        await assert_stays_so(lambda: len(sender.events) == 2, 0.2)
         for _ in range(3):
             announcer.announce_logs(prediction)
-        await until(lambda: len(events.events) == 4)
-        await assert_stays_so(lambda: len(events.events) == 4, 0.2)
+        await until(lambda: len(sender.events) == 4)
+        await assert_stays_so(lambda: len(sender.events) == 4, 0.2)
 
     assert run(scene, 0.1).events == ["logs"] * 4  # two for each three
 
 
 def test_other_events_put_logs_off_too():
-    async def scene(announcer, prediction):
+    async def scene(announcer, prediction, sender):
         announcer.announce(prediction, "start")
         announcer.announce_logs(prediction)
-        assert announcer._webhooks.events == ["start"]
+        assert sender.events == ["start"]
 
     assert run(scene, 60.0).events == ["start"]
 
 
 def test_after_its_end_nothing_is_sent():
-    async def scene(announcer, prediction):
+    async def scene(announcer, prediction, sender):
         announcer.announce_logs(prediction)
         announcer.announce_logs(prediction)
         announcer.forget(prediction)
         announcer.announce_logs(prediction)
-        await assert_stays_so(lambda: announcer._webhooks.events == ["logs"], 0.1)
-        assert announcer._tracking == {}
+        await assert_stays_so(lambda: sender.events == ["logs"], 0.1)
 
     assert run(scene, 0.03).events == ["logs"]
 
 
 def test_late_logs_of_what_has_ended_meanwhile_are_not_sent():
-    async def scene(announcer, prediction):
+    async def scene(announcer, prediction, sender):
         announcer.announce_logs(prediction)
         announcer.announce_logs(prediction)
         prediction.finish(Finished("p", "succeeded"))
-        await assert_stays_so(lambda: announcer._webhooks.events == ["logs"], 0.1)
+        await assert_stays_so(lambda: sender.events == ["logs"], 0.1)
 
     assert run(scene, 0.03).events == ["logs"]
 
 
 def test_each_small_output_is_sent_and_of_large_ones_one_an_interval():
-    async def scene(announcer, prediction):
+    async def scene(announcer, prediction, sender):
         for size in (10, 10, 2**16):
             prediction.answer_bytes += size
             announcer.announce_output(prediction)

@@ -158,7 +158,6 @@ def test_events_and_webhooks_in_memory_are_dropped_for_this_owner_only(play):
             )
             await harness.recorder.flush()
             harness.dispatcher.lead.on_report(Finished(f"{owner}/a", "succeeded"))
-        await harness.records._writer.flush()
         forgetting = Forgetting(harness.service, harness.webhooks)
         await forgetting.forget("a", "predict", "ann")
         assert harness.service.find_cached("a", "predict", "ann") is None

@@ -2,13 +2,13 @@
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import coglet
 import pytest
 
 from cog_adapt.server.protocol import AskHealth, Health, Ready
-from cog_adapt.server.service import health
 from cog_adapt.server.service.health import HealthMonitor, versions
 from cog_adapt.server.service.setup_progress import SetupProgress
 from cog_adapt.server.settings import Settings
@@ -205,20 +205,10 @@ def test_a_fault_of_the_database_gates_readiness_and_is_named(service):
     )
 
 
-def test_kubernetes_sees_a_file_while_requests_are_welcome(service, tmp_path, monkeypatch):
-    file = tmp_path / "run" / "cog" / "ready"
-    monkeypatch.setattr(health, "_READY_FILE", file)
-    report(service)
-    assert not file.exists()
-    service.settings = Settings(kubernetes_service_host="10.0.0.1")
-    for state, is_there in (("ready", True), ("ready", True), ("crashed", False), ("ready", True)):
-        service.worker.state = state
-        report(service)
-        assert file.exists() is is_there
-
-
 def test_a_file_that_cannot_be_written_is_no_fault(service, tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(health, "_READY_FILE", tmp_path / "file" / "ready")
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
     service.settings = Settings(kubernetes_service_host="10.0.0.1")
     assert report(service)["status"] == "READY"

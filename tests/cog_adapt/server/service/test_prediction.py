@@ -13,6 +13,7 @@ from cog_adapt.server.service.prediction import (
     encode,
     new_id,
 )
+from tests.cog_adapt.server.service.harness import events_of
 
 
 def seen(body):
@@ -37,8 +38,8 @@ def finish(prediction, status="succeeded", **more):
     prediction.finish(Finished("p1", status, **more))
 
 
-def events_of(prediction):
-    return [(event.name, msgspec.json.decode(event.data)) for event in prediction.events._kept]
+def told(prediction):
+    return [(event.name, msgspec.json.decode(event.data)) for event in events_of(prediction)]
 
 
 @on_loop
@@ -125,7 +126,7 @@ def test_everything_is_told_in_order(prediction):
     prediction.add_output(b"1")
     prediction.add_output(b"2")
     prediction.add_metric("a.b", b"1.5", "replace")
-    assert events_of(prediction) == [
+    assert told(prediction) == [
         ("start", {"id": "p1", "status": "processing"}),
         ("log", {"source": "stderr", "data": "é\n"}),
         ("output", {"chunk": 1, "index": 0}),

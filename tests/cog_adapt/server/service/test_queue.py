@@ -8,6 +8,7 @@ import pytest
 from cog_adapt.server.errors import AtCapacity, QueueFull
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from cog_adapt.server.service.slots import Queue
+from tests.cog_adapt.server.service.harness import events_of
 
 
 def filled(count, most=500):
@@ -22,7 +23,7 @@ def filled(count, most=500):
 
 
 def positions(prediction):
-    events = prediction.events._kept
+    events = events_of(prediction)
     assert {event.name for event in events} <= {"queued"}
     return [msgspec.json.decode(event.data)["position"] for event in events]
 

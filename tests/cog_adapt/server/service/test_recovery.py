@@ -15,8 +15,7 @@ from tests.cog_adapt.server.service.harness import Harness
 from tests.cog_adapt.waiting import until
 
 
-def test_what_dead_servers_left_is_tried_until_it_is_taken(play, tmp_path, monkeypatch):
-    monkeypatch.setattr("cog_adapt.server.service.recovery._SECONDS_BETWEEN", 0.05)
+def test_what_dead_servers_left_is_tried_until_it_is_taken(play, tmp_path, short_sleeps):
 
     async def scene(harness):
         dead = Harness(tmp_path)
@@ -34,13 +33,12 @@ def test_what_dead_servers_left_is_tried_until_it_is_taken(play, tmp_path, monke
             await fail_orphan(record, error)
 
         harness.recorder.fail_orphan = fail_late
-        harness.service._recovery.start()
+        harness.service.open()
 
         async def is_over():
             return await harness.status("a") == "failed" and harness.model.runs == ["b"]
 
         await until(is_over)
-        harness.service._recovery.stop()
         assert tried == ["a", "a"]
 
     play(scene)
@@ -54,9 +52,8 @@ def test_what_a_dead_server_left_is_still_its_owners(play, tmp_path):
             await dead.submit("a", context={OWNER_KEY: name})
         await dead.flush()
         await dead.records.close()
-        harness.service._recovery.start()
+        harness.service.open()
         await until(lambda: harness.model.runs)
-        harness.service._recovery.stop()
         assert await harness.records.get("a", "predict") is None
         assert harness.service.find("a") is None
         (run,) = [each for each in harness.model.said if isinstance(each, Run)]
@@ -168,12 +165,9 @@ def test_where_nothing_can_run_nothing_is_taken():
     assert (left.looks, taker.calls) == (0, [])
 
 
-def test_it_looks_again_every_so_often_until_it_is_stopped(monkeypatch):
-    monkeypatch.setattr("cog_adapt.server.service.recovery._SECONDS_BETWEEN", 0.05)
-    left, _ = recover(seconds=0.5)
+def test_it_looks_again_every_so_often_until_it_is_stopped(short_sleeps):
+    left, _ = recover(seconds=0.05 * 10)
     assert 2 <= left.looks <= 11
-    monkeypatch.undo()
-    assert recover(seconds=0.2)[0].looks == 1
 
 
 def test_a_recovery_that_never_began_can_be_stopped():

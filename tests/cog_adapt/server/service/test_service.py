@@ -37,7 +37,6 @@ def test_a_crash_that_is_being_mended_is_no_unreadiness(play, state, has_been_re
         lead = harness.dispatcher.lead
         lead.state, lead.ready = state, Ready() if has_been_ready else None
         assert harness.service.is_ready is is_ready
-        assert harness.service._may_run() is (state not in ("setup failed", "defunct"))
 
     play(scene)
 
@@ -153,25 +152,39 @@ def test_inputs_are_checked_by_the_schema_and_the_limit_that_is_set(play):
 
 def test_open_starts_the_main_worker_and_looks_for_what_was_left(play):
     async def scene(harness):
+        looks = []
+
+        async def take_over():
+            looks.append(1)
+            return []
+
+        harness.records.take_over = take_over
         for dispatcher in (harness.dispatcher, harness.trainings):
             dispatcher.lead.state = "idle"
         harness.service.open()
         assert [each.starts for each in harness.played.values()] == [2, 1]
-        assert not harness.service._recovery._task.done()
-        harness.service._recovery.stop()
+        await until(lambda: looks)
 
     play(scene)
 
 
-def test_a_drain_waits_for_what_is_in_flight_and_stops_looking_for_more(play):
+def test_a_drain_waits_for_what_is_in_flight_and_stops_looking_for_more(play, short_sleeps):
     async def scene(harness):
-        service = harness.service
+        service, looks = harness.service, []
+
+        async def take_over():
+            looks.append(1)
+            return []
+
+        harness.records.take_over = take_over
         service.open()
         prediction = await harness.submit("a", durable=False)
         assert not service.is_closing
         closing = asyncio.create_task(service.close(None))
-        await until(lambda: service.is_closing and service._recovery._task.cancelled())
-        await assert_stays_so(lambda: not closing.done(), 0.05)
+        await until(lambda: service.is_closing)
+        await asyncio.sleep(0)
+        looked = len(looks)
+        await assert_stays_so(lambda: not closing.done() and len(looks) == looked, 0.2)
         harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
         await closing
         assert prediction.status == "succeeded"

@@ -20,12 +20,6 @@ def anyio_backend():
     return "asyncio"
 
 
-@pytest.fixture(autouse=True)
-def longest_sleep(monkeypatch):
-    """So that nothing is found by chance, only because it was time to look."""
-    monkeypatch.setattr(module, "_LONGEST_SLEEP", 60)
-
-
 def delivery(name="a", **changes):
     return Delivery(
         id=name, record_id="p", kind="predict", event="completed", url="u", body="{}",
@@ -59,6 +53,11 @@ class Deliverer:
         return self.becomes(delivery)
 
 
+def look_now(retries):
+    """Let it read what is due, as a delivery whose next attempt is due does."""
+    retries.note(delivery("due", next_attempt_at=LONG_AGO))
+
+
 @pytest.fixture
 async def start():
     begun = []
@@ -87,7 +86,7 @@ async def test_32_are_tried_at_once_and_the_next_where_one_ends(start):
     retries = start(deliverer)
     await until(lambda: len(deliverer.tried) == 32)
     await assert_stays_so(lambda: len(deliverer.tried) == len(retries.running) == 32, 0.02)
-    retries._look_at(0)
+    look_now(retries)
     await assert_stays_so(lambda: deliverer.limits == [32], 0.02)
     deliverer.open.set()
     await until(lambda: len(deliverer.tried) == 40)
@@ -102,7 +101,15 @@ async def test_one_that_is_being_tried_is_left(start):
     await assert_stays_so(lambda: (deliverer.tried, retries.running) == ([], set()), 0.02)
 
 
-async def test_a_new_delivery_is_left_to_its_first_attempt_for_a_minute(start):
+class Later(datetime):
+    """The clock a minute later."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(seconds=61)
+
+
+async def test_a_new_delivery_is_left_to_its_first_attempt_for_a_minute(start, monkeypatch):
     deliverer = Deliverer()
     retries = start(deliverer)
     now = datetime.now(UTC)
@@ -112,16 +119,13 @@ async def test_a_new_delivery_is_left_to_its_first_attempt_for_a_minute(start):
         delivery("older", attempts=0, created_at=now - timedelta(seconds=30)),
     ]
     await until(lambda: deliverer.limits)
-    retries._look_at(0)
+    look_now(retries)
     await until(lambda: len(deliverer.tried) == 2)
     assert [name for name, _ in deliverer.tried] == ["tried", "older"]
-    retries._since = now - timedelta(days=1)
-    deliverer.due = [delivery("forgotten", attempts=0, created_at=now - timedelta(seconds=61))]
-    retries._look_at(0)
+    monkeypatch.setattr(module, "datetime", Later)
+    look_now(retries)
     await until(lambda: len(deliverer.tried) == 3)
-    deliverer.due = [delivery("waiting", attempts=0, created_at=now - timedelta(seconds=55))]
-    retries._look_at(0)
-    await assert_stays_so(lambda: len(deliverer.tried) == 3, 0.02)
+    assert deliverer.tried[-1][0] == "new"
 
 
 async def test_it_looks_again_when_the_next_attempt_is_due(start):
@@ -147,13 +151,10 @@ async def test_each_moment_is_kept_until_it_has_come(start):
     await until(lambda: len(deliverer.limits) == 4)
 
 
-async def test_it_looks_every_few_seconds_for_what_others_left(start, monkeypatch):
-    deliverer: Any = Deliverer()
-    assert Retries(deliverer, ())._plan_look(100.0) == 160.0
-    monkeypatch.setattr(module, "_LONGEST_SLEEP", 0.05)
+async def test_it_looks_every_few_seconds_for_what_others_left(start):
     deliverer = Deliverer()
     start(deliverer)
-    await until(lambda: len(deliverer.limits) > 3)
+    await until(lambda: len(deliverer.limits) > 2, 10)
 
 
 async def test_an_attempt_that_failed_is_planned_again(start):
@@ -178,7 +179,7 @@ async def test_when_stopped_nothing_more_is_begun(start):
     await until(lambda: retries.running)
     await retries.stop()
     deliverer.due = [delivery("b")]
-    retries._look_at(0)
+    look_now(retries)
     await assert_stays_so(lambda: [name for name, _ in deliverer.tried] == ["a"], 0.02)
     assert len(retries.running) == 1
     deliverer.open.set()

@@ -31,7 +31,8 @@ class Sent:
 @pytest.fixture
 def sent():
     yield Sent()
-    active._running.clear()
+    for each in active.running_predictions():
+        each.end("canceled")
 
 
 def test_the_end_goes_out_after_the_unterminated_line(sent):

@@ -59,7 +59,6 @@ def test_wherever_the_end_is_asked_for_nothing_of_it_is_left_over():
         outcome, was_asked = call_and_request(interruption, at)
         for _ in range(100):
             len("a")  # where an exception that is still to come would come
-        assert interruption._thread is None, f"the stretch is open after bytecode {at}"
         if not was_asked:
             break
         outcomes.add(outcome)
@@ -118,7 +117,6 @@ def test_what_the_call_raises_is_raised():
     interruption = Interruption()
     with pytest.raises(ValueError, match="invalid literal"):
         interruption.call(int, "x")
-    assert interruption._thread is None
     interruption.request()  # hits nobody
     for _ in range(100):
         len("a")

@@ -10,8 +10,11 @@ import pytest
 from cog_adapt.server.protocol import AskHealth, Cancel, Frames, Log, Run, Stop, to_frame
 from cog_adapt.server.worker import connection as module
 from cog_adapt.server.worker.connection import Connection
+from tests.cog_adapt.waiting import wait_until
 
 SECONDS = 10
+PARENT = os.getpid()
+MOST_WAITING = 20_000
 
 
 class Ends:
@@ -58,7 +61,7 @@ def test_a_fork_that_comes_out_of_a_run_ends(ends, monkeypatch):
     monkeypatch.setattr(ends.connection, "abandon", lambda: abandoned.append(1))
     ends.connection.leave_if_forked()
     assert abandoned == []
-    ends.connection._process += 1
+    monkeypatch.setattr(os, "getpid", lambda: PARENT + 1)
     ends.connection.leave_if_forked()
     assert abandoned == [1]
 
@@ -78,27 +81,17 @@ def test_reports_arrive_whole_and_in_order(ends):
     assert ends.receive(len(reports)) == reports
 
 
-def test_who_sends_too_much_waits_for_the_front(ends, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_WAITING", 2)
+def test_who_sends_too_much_waits_for_the_front(ends):
     large = Log("p", "stdout", "x" * 3_000_000)  # more than the socket takes
-    reports = [large, *map(log, range(3))]
+    reports = [large, *map(log, range(MOST_WAITING + 1)), log("last")]
     sender = threading.Thread(target=lambda: [ends.connection.send(each) for each in reports])
     sender.start()
+    wait_until(lambda: ends.connection.waiting == MOST_WAITING + 1)
     sender.join(0.2)
     assert sender.is_alive()
-    assert ends.connection._outbox.qsize() == 3
-    assert ends.receive(4) == reports
+    assert ends.connection.waiting == MOST_WAITING + 1
+    assert ends.receive(len(reports)) == reports
     sender.join(SECONDS)
-
-
-def test_frames_that_wait_are_joined_up_to_a_limit(ends, monkeypatch):
-    frames = [to_frame(log(n)) for n in range(4)]
-    monkeypatch.setattr(module, "_MOST_JOINED", len(frames[0]) + 1)
-    ends.connection.close()
-    for frame in [*frames, None]:
-        ends.connection._outbox.put(frame)
-    taken = [ends.connection._take() for _ in range(3)]
-    assert taken == [frames[:2], frames[2:], []]
 
 
 def test_requests_come_in_order_until_the_front_is_gone(ends):
@@ -124,7 +117,6 @@ def test_it_is_closed_once_all_is_written(ends):
     for number in range(50):
         ends.connection.send(log(number))
     ends.connection.close()
-    assert not ends.connection._writer.is_alive()
     assert ends.receive(50) == [log(number) for number in range(50)]
 
 
@@ -135,10 +127,6 @@ def test_abandoned_it_takes_its_files_and_programs_along(ends, monkeypatch, is_f
     monkeypatch.setattr(module, "end_descendants", lambda: calls.append("programs"))
     monkeypatch.setattr(os, "_exit", calls.append)
     if is_fork:
-        ends.connection._process += 1
+        monkeypatch.setattr(os, "getpid", lambda: PARENT + 1)
     ends.connection.abandon()
     assert calls == [*([] if is_fork else ["tmpmine_"]), "programs", 1]
-
-
-def test_the_limits_are_those_that_were_measured():
-    assert (module._MOST_WAITING, module._MOST_JOINED) == (20_000, 2**20)

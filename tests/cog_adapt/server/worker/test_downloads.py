@@ -141,11 +141,11 @@ def test_a_file_that_is_still_being_written_is_removed_afterwards(downloads, fol
 
     monkeypatch.setattr(downloads, "fetch", fetch)
     files = InputFiles(downloads)
-    files.start([f"http://h/{number}" for number in range(9)])
+    fetches = files.start([f"http://h/{number}" for number in range(9)])
     files.close()
     gate.set()
     wait_until(lambda: not list(folder.iterdir()))
-    assert sum(fetch.cancelled() for fetch in files._fetches) == 1  # the ninth never began
+    assert sum(fetch.cancelled() for fetch in fetches) == 1  # the ninth never began
 
 
 @contextlib.contextmanager
@@ -194,11 +194,11 @@ def test_what_nobody_wants_any_more_is_not_fetched_further(folder):
 def test_eight_dripping_files_hold_up_no_file_of_another_prediction(downloads):
     slow, quick, end = InputFiles(downloads), InputFiles(downloads), time.monotonic() + 10
     with dripping_server() as (url, *_), contextlib.closing(slow), contextlib.closing(quick):
-        slow.start([url] * 8)
+        fetches = slow.start([url] * 8)
         (fetch,) = quick.start(["data:,a"])
         quick.wait(lambda: time.monotonic() > end)
         assert fetch.done()
-        assert not any(fetch.done() for fetch in slow._fetches)
+        assert not any(each.done() for each in fetches)
 
 
 def test_a_file_has_a_deadline_however_steadily_it_comes(folder):

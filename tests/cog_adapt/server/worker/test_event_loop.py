@@ -84,16 +84,6 @@ def test_a_task_that_exits_or_a_stop_ends_nothing(loop, ended, error):
     assert not ended.is_set()
 
 
-def test_it_is_the_loop_of_its_thread(loop, ended, monkeypatch):
-    loops: list[Any] = []
-    monkeypatch.setattr(asyncio, "set_event_loop", loops.append)
-    loop._run_for_ever = lambda: None
-    loop._run()
-    assert loops == [loop.loop]
-    assert ended.is_set()
-    ended.clear()
-
-
 def test_a_loop_that_cannot_go_on_is_reported(loop, ended, capsys):
     loop.loop.run_forever = raise_runtime_error
     loop.loop.call_soon_threadsafe(loop.loop.stop)

@@ -6,8 +6,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -149,15 +147,3 @@ def test_where_the_kernel_has_no_handles_there_is_no_guard(monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("it has forked"))
     assert guard.start_guard(1, WorkerConfig("x.py:X")) is None
-
-
-def test_an_end_that_has_been_is_seen():
-    child = subprocess.Popen(["true"])
-    child.wait()
-    output: Any = SimpleNamespace(pipes=set())
-    assert guard._is_left_by(os.getpid(), child.pid, output)
-    other = subprocess.Popen(["sleep", "600"])
-    assert not guard._is_left_by(child.pid, other.pid, output)
-    other.kill()
-    assert guard._is_left_by(child.pid, other.pid, output)
-    other.wait()

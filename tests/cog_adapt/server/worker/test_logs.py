@@ -14,6 +14,8 @@ from cog_adapt.server.worker.logs import CapturedStream, SetupOutput, capture_ou
 from cog_adapt.server.worker.server_log import ServerLog
 from gradient_check.tests.present import present
 
+PARENT = os.getpid()
+
 
 @pytest.fixture
 def sent():
@@ -95,8 +97,8 @@ def test_in_json_the_servers_own_is_an_entry_for_each_line(sent, own):
     assert "".join(each.data for each in sent) == "a\nb\n\r 10%\r 20%"
 
 
-def test_a_fork_prints_to_the_servers_own(stream, sent, own, in_prediction):
-    stream._process = os.getpid() + 1
+def test_a_fork_prints_to_the_servers_own(stream, sent, own, in_prediction, monkeypatch):
+    monkeypatch.setattr(os, "getpid", lambda: PARENT + 1)
     in_prediction(stream.write, "child")
     in_prediction(stream.flush)
     assert (sent, own.getvalue()) == ([], "child")

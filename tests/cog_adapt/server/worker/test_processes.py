@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt.server.worker import processes
 from cog_adapt.server.worker.processes import descendants, end_newer_than, end_session
 from gradient_check.tests.present import present
 from tests.cog_adapt.server.worker.conftest import is_alive
@@ -55,8 +54,6 @@ def test_one_that_nobody_has_waited_for_counts(start):
 def test_children_of_any_thread_are_found(start):
     found = descendants()
     assert os.getpid() not in found
-    assert processes._children(os.getpid()) <= found
-    assert processes._children(2**30) == set()
 
 
 def test_only_newer_ones_are_ended(start):
@@ -68,20 +65,15 @@ def test_only_newer_ones_are_ended(start):
     assert_stays(lambda: old.poll() is None, 0.05)
 
 
-def test_one_that_does_not_end_in_time_is_killed(start, monkeypatch):
-    monkeypatch.setattr(processes, "_GRACE_SECONDS", 0.2)
+def test_one_that_does_not_end_within_two_seconds_is_killed(start):
     before = descendants()
     stubborn = start("sh", "-c", STUBBORN)
     stubborn.stdout.readline()
     began = time.monotonic()
     end_newer_than(before)
-    assert time.monotonic() - began < 0.15  # the caller does not wait
+    assert time.monotonic() - began < 1.5  # the caller does not wait
     assert stubborn.wait(10) == -signal.SIGKILL
-    assert time.monotonic() - began >= 0.2
-
-
-def test_they_get_two_seconds():
-    assert processes._GRACE_SECONDS == 2.0
+    assert time.monotonic() - began >= 2
 
 
 def test_without_new_ones_there_is_no_thread(monkeypatch, start):
@@ -105,26 +97,29 @@ def test_all_can_be_killed_at_once():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
 
 
-def test_one_that_has_ended_or_is_anothers_is_passed_over(monkeypatch):
-    errors = {1: ProcessLookupError, 2: PermissionError}
-    killed = []
+def test_one_that_has_ended_or_is_anothers_is_passed_over(start, monkeypatch):
+    before = descendants()
+    ours, other = start("sleep", "60"), start("sleep", "60")
+    kill = os.kill
 
-    def kill(process, number):
-        if process in errors:
-            raise errors[process]
-        killed.append((process, number))
+    def refuse_some(process, number):
+        if process == other.pid:
+            raise PermissionError
+        kill(process, number)
 
-    monkeypatch.setattr(os, "kill", kill)
-    processes._signal([1, 2, 3], signal.SIGTERM)
-    assert killed == [(3, signal.SIGTERM)]
+    monkeypatch.setattr(os, "kill", refuse_some)
+    end_newer_than(before)
+    assert ours.wait(10) == -signal.SIGTERM
+    assert other.poll() is None
+    monkeypatch.undo()
 
 
-def test_a_process_without_children_is_seen_to_have_none_at_once(monkeypatch):
+def test_a_process_without_children_is_seen_to_have_none_at_once(start, monkeypatch):
     def waitid(*_):
         raise ChildProcessError
 
+    start("sleep", "60")
     monkeypatch.setattr(os, "waitid", waitid)
-    monkeypatch.setattr(processes, "_children", lambda process: {process + 1})
     assert descendants() == set()
 
 

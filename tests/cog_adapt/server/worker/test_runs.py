@@ -8,7 +8,6 @@ import pytest
 from cog_adapt.server.protocol import Beat, Finished, Log, Run
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.runs import RunContext, stage_name
-from cog_adapt.server.worker.uploads import DataUrls, FileUploads
 from gradient_check.tests.present import NOT_USED
 
 RUN = Run("p", b"{}", {})
@@ -43,15 +42,6 @@ def test_that_the_process_cannot_go_on_is_heard_with_a_failure_and_before_it(sta
 def test_each_prediction_has_files_of_its_own():
     one, two = context().input_files(), context().input_files()
     assert one is not two
-    assert one._downloads == "downloads"
-
-
-def test_output_files_go_into_the_answer_or_below_the_upload_url():
-    active = context().activate(RUN)
-    assert isinstance(context().output_files(active)._destination, DataUrls)
-    uploads = context(upload_url="http://h/up").output_files(active)._destination
-    assert isinstance(uploads, FileUploads)
-    assert (uploads._url, uploads._headers) == ("http://h/up/", {"x-prediction-id": "p"})
 
 
 @pytest.mark.parametrize(

@@ -151,10 +151,12 @@ def test_a_name_is_a_text(scope):
         scope.metrics.delete("")
 
 
-def test_the_context_is_the_requests_and_a_copy(scope):
+def test_the_context_is_the_requests_and_a_copy(sent):
+    run = Run("p", b"{}", {"k": "v"})
+    scope = Scope(ActivePrediction(run, sent.append))
     assert scope.context == {"k": "v"}
     scope.context["k"] = "w"
-    assert scope.metrics._prediction.request.context == {"k": "v"}
+    assert run.context == {"k": "v"}
 
 
 def test_it_is_shown_with_the_number_of_its_metrics(scope):
