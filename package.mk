@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack cycles leaks generation exam kinds own
+.PHONY: test-all test-again walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack attack-breaks cycles leaks generation exam kinds own
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -36,7 +36,7 @@ page-test: $(ENV) page/node_modules  ## all tests of the page: its parts, and in
 	@PAGE=full $(TESTS) --dist loadfile tests/cog_adapt/page
 
 mutants: $(ENV)  ## plant twenty mistakes, each alone; `make test` must see them all (minutes)
-	@$(BIN)/python -m bench.house.mutants --output docs/results/house/mutants.md
+	@$(BIN)/python -m bench.breaks --kind house --output docs/results/breaks.md
 
 gpu: $(ENV)  ## all that a CUDA card can show, and the cost of a step; writes docs/results/gpu.json
 	@$(BIN)/python -m bench.gpu --output docs/results/gpu.json
@@ -54,7 +54,7 @@ standin-quick: $(ENV)  ## the short form: MiniLM on one device, and no tests tha
 	@$(STANDIN) --dist load -k "not minilm or cuda:1-bf16" $(GPU_TESTS) tests/cog_adapt/standin
 
 standin-bugs: $(ENV)  ## plant device bugs, each alone; the GPU tests must see them (minutes)
-	@$(BIN)/python -m bench.gpu.planted --output docs/results/standin-bugs.md
+	@$(BIN)/python -m bench.breaks --kind device --output docs/results/breaks.md
 
 lint: contracts
 
@@ -114,6 +114,9 @@ fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 
 attack: $(ENV)  ## walk hostile values through a server of its own, and time another caller (minutes)
 	@$(BIN)/python -m bench.attack --output docs/results/red-team.json
+
+attack-breaks: $(ENV)  ## take each mend of the red team's findings away, alone; a test must see it (minutes)
+	@$(BIN)/python -m bench.breaks --kind attack --output docs/results/breaks.md
 
 cycles: $(ENV)  ## adapt, cancel, fail and predict 10,000 times at random; writes docs/results (minutes)
 	@$(BIN)/python -m bench.cycles --processes 2 --output docs/results/cycles.json
