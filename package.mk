@@ -75,24 +75,21 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.recovery --output docs/results/recovery.json
 
 quality: $(ENV)  ## measure the quality of adaptation on 20 rows of 20 splits (hours; goes on if cut off)
-	@$(BIN)/python -m bench.quality --output docs/results/quality.json
+	@$(BIN)/python -m bench.quality texts --output docs/results/quality.json
 
 quality-left-out: $(ENV)  ## closed forms on 37 sets of texts, chosen and judged on other groups (an hour; goes on)
-	@$(BIN)/python -m bench.quality_left_out --threads 1 --output docs/results/quality-left-out.json
+	@$(BIN)/python -m bench.quality left-out --threads 1 --output docs/results/quality-left-out.json
 
 quality-left-out-others: $(ENV)  ## heads without names on 12 sets of pictures and 24 tables, half of them held (an hour; goes on)
-	@$(BIN)/python -m bench.quality_left_out_others --threads 1 --output docs/results/left-out-others.json
+	@$(BIN)/python -m bench.quality left-out-others --threads 1 --output docs/results/left-out-others.json
 
 quality-others: $(ENV)  ## the same for pictures and numbers, 13 rows of 10 splits (an hour; goes on)
-	@$(BIN)/python -m bench.quality_others --output docs/results/quality-others.json
+	@$(BIN)/python -m bench.quality others --output docs/results/quality-others.json
 
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
 	@$(BIN)/python -m bench.adaptation --quick
-	@$(BIN)/python -m bench.quality --quick
-	@$(BIN)/python -m bench.quality_left_out --quick
-	@$(BIN)/python -m bench.quality_left_out_others --quick
-	@$(BIN)/python -m bench.quality_others --quick
+	@for each in texts left-out left-out-others others choice; do $(BIN)/python -m bench.quality $$each --quick || exit 1; done
 	@$(BIN)/python -m bench.adaptation_steps --quick
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.selftest_cost --quick

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.breaks.kinds import KINDS, BreakKind
+from bench.breaks.kinds import KINDS
 from bench.breaks.planting import ROOT, Break, seen_by
-from bench.breaks.table import NONE, NOT_YET, Rows, seen_before, write
+from bench.breaks.table import NONE, NOT_YET, seen_before, write
 
 PAGE = ROOT / "docs" / "results" / "breaks.md"
 
@@ -33,29 +33,27 @@ def main() -> int:
     if chosen.list:
         print(*(f"{kind}: {each.name}" for kind in planted for each in planted[kind]), sep="\n")
         return 0
-    unseen = 0
-    for name, breaks in planted.items():
-        before = seen_before(chosen.output or PAGE, name)
-        rows = _planted(KINDS[name], breaks, before, chosen.only)
-        if chosen.output:
-            write(chosen.output, {name: rows})
-        unseen += KINDS[name].must_be_seen and any(shown == NONE for _, shown in rows)
-    return 1 if unseen else 0
+    return max(_plant_all(kind, planted[kind], chosen.only, chosen.output) for kind in planted)
 
 
-def _planted(
-    kind: BreakKind, breaks: Sequence[Break], before: dict[str, str], only: Sequence[str]
-) -> Rows:
-    """Plant what is asked for, and keep what the page says of the others."""
-    rows = []
-    for each in breaks:
-        shown = before.get(each.name, NOT_YET)
-        if any(part == each.finding or part in each.what for part in only):
-            likely = shown if "::" in shown else None
-            shown = seen_by(each, kind.suite, likely) or NONE
-            print(f"{each.name}: {shown}", flush=True)
-        rows.append((each, shown))
-    return rows
+def _plant_all(
+    name: str, breaks: Sequence[Break], only: Sequence[str], output: Path | None
+) -> bool:
+    """Plant what is asked for; return whether one that must be seen is not."""
+    kind, before = KINDS[name], seen_before(output or PAGE, name)
+    rows = {each: before.get(each.name, NOT_YET) for each in breaks}
+    asked = [e for e in breaks if any(part == e.finding or part in e.what for part in only)]
+    for each in asked:
+        likely = rows[each] if "::" in rows[each] else None
+        try:
+            rows[each] = seen_by(each, kind.suite, likely) or NONE
+        except ValueError as error:
+            print(error)
+            rows[each] = NONE
+        print(f"{each.name}: {rows[each]}", flush=True)
+        if output:
+            write(output, {name: [*rows.items()]})
+    return kind.must_be_seen and any(rows[each] == NONE for each in asked)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ class Suite:
             return f"no end within {_SECONDS} s"
         if done.returncode == 0:
             return None
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", done.stdout, re.MULTILINE)
         return failed[1] if failed else f"exit code {done.returncode}"
 
 
@@ -114,7 +114,7 @@ def seen_by(planted: Break, suite: Suite, likely: str | None = None) -> str | No
         if test is None:
             return None
         planted.mend(tree)
-        if suite.failing(tree, (test,) if "::" in test else asked) is not None:
+        if suite.failing(tree, (test,) if "::" in test else asked) == test:
             raise ValueError(f"{test} fails without a break too. Mend it first.")
         return test
 
