@@ -1,7 +1,6 @@
 """Chooses a mixture of heads without names on one half of the sets, and measures both halves."""
 
 import itertools
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,6 +8,7 @@ from functools import partial
 from bench.quality.cases import FIRST_TO_CHOOSE, KINDS, case_of, cases
 from bench.quality.closed_forms import answers
 from bench.quality.features import OtherFeatures
+from bench.quality.means import mean
 from bench.quality.models import draw, runs_of
 from bench.quality.nameless import AS_IS, CONTESTANTS, MIXTURES, PRIOR, SINGLE
 from bench.quality.numbers import CONTESTANTS as OF_NUMBERS
@@ -74,7 +74,7 @@ class OtherMeasurement:
         names = [name for name in self._sets.labelled if name not in others.HELD]
         seeds = range(FIRST_TO_CHOOSE, FIRST_TO_CHOOSE + self._sets.choosing)
         found = measured(self._of_labels(names, seeds, tuple(MIXTURES)), self._records)
-        return {name: _mean_loss(found, name) for name in MIXTURES}
+        return {name: mean("log_loss", [*found], name, found) for name in MIXTURES}
 
     def judged(self, chosen: str) -> Results:
         """Return the scores of the judging splits: of what needs no choice, and of the chosen."""
@@ -123,8 +123,3 @@ def _run(contestant: Contestant, row: Row, seed: int) -> Scores:
 def _number_scores(name: str, row: Row, seed: int) -> Scores:
     case = number_case(row, seed)
     return score_numbers(OF_NUMBERS[name](case), case.wanted, 0.0)
-
-
-def _mean_loss(found: Results, name: str) -> float:
-    each = (found[row][name].values() for row in found)
-    return statistics.fmean(statistics.fmean(s.log_loss for s in scores) for scores in each)

@@ -9,7 +9,6 @@ goes on.
 """
 
 import argparse
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from bench.quality.cases import (
 from bench.quality.closed_forms import BEFORE, CONTESTANTS, FROZEN, MIXTURES, answers
 from bench.quality.features import FOLDER, FeatureStore
 from bench.quality.goals import LEAST_DIFFERENCE
-from bench.quality.means import Lines
+from bench.quality.means import Lines, mean
 from bench.quality.pipeline import Pipeline
 from bench.quality.records import Records, Results, measured
 from bench.quality.scores import BySplit, Interval, better_of, differences
@@ -112,12 +111,7 @@ class Measurement:
 
 def _best(rows: Sequence[Row], found: Results, group: str) -> str:
     others = [row.name for row in rows if group_of(row) != group and row.name in found]
-
-    def loss(name: str) -> float:
-        each = (found[row][name].values() for row in others)
-        return statistics.fmean(statistics.fmean(s.log_loss for s in scores) for scores in each)
-
-    return min(MIXTURES, key=loss)
+    return min(MIXTURES, key=lambda name: mean("log_loss", others, name, found))
 
 
 def report(sets: Sets, choices: dict[str, str], found: Results) -> Report:

@@ -116,15 +116,15 @@ def _goals(
     names = [row.name for row in rows]
     if not names:
         return
-    own = mean("accuracy", names, contestant, found) or 0.0
-    best = max(mean("accuracy", names, single, found) or 0.0 for single in SINGLE)
+    own = mean("accuracy", names, contestant, found)
+    best = max(mean("accuracy", names, single, found) for single in SINGLE)
     yield "mean above each single", _said(own >= best, f"{own:.3f}, {best:.3f}")
     below = [name for name in names if is_below(found[name], contestant)]
     yield "no row below the better", _said(not below, ", ".join(below) or "none")
     worse = statistics.fmean(a for n in names for a in _LINES.above_prior(found[n], contestant))
     yield "log loss above the prior's", _said(worse <= MOST_ABOVE, f"{worse:.1%}")
     tested = [row.name for row in rows if _is_judged(row)]
-    errors = {name: mean("calibration_error", [name], contestant, found) or 0.0 for name in tested}
+    errors = {name: mean("calibration_error", [name], contestant, found) for name in tested}
     average, most = statistics.fmean(errors.values()), max(errors, key=errors.__getitem__)
     is_met = average <= _MEAN_CALIBRATION_ERROR and errors[most] <= MOST_CALIBRATION_ERROR
     yield "calibration error", _said(is_met, f"mean {average:.3f}, {errors[most]:.3f} in {most}")

@@ -35,8 +35,8 @@ class Lines:
                 "contestant": contestant,
                 "count": len(names),
                 accuracy: mean("accuracy", names, contestant, found),
-                "log loss": mean("log_loss", names, contestant, found),
-                "calibration error": mean("calibration_error", names, contestant, found),
+                "log loss": _known(mean("log_loss", names, contestant, found)),
+                "calibration error": _known(mean("calibration_error", names, contestant, found)),
                 below: sum(self.is_below(found[name], contestant) for name in names),
                 over: statistics.fmean(worse) if worse else None,
             }
@@ -46,8 +46,11 @@ class Lines:
         return above(row[contestant], row[self.prior]) if self.prior in row else []
 
 
-def mean(field: str, names: Sequence[str], contestant: str, found: Results) -> float | None:
-    """Return the mean over rows of the mean over splits; None where there is no such score."""
+def mean(field: str, names: Sequence[str], contestant: str, found: Results) -> float:
+    """Return the mean over rows of the mean over splits."""
     each = (found[name][contestant].values() for name in names)
-    average = statistics.fmean(statistics.fmean(getattr(s, field) for s in by) for by in each)
+    return statistics.fmean(statistics.fmean(getattr(s, field) for s in by) for by in each)
+
+
+def _known(average: float) -> float | None:
     return None if math.isnan(average) else average
