@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack cycles leaks generation exam kinds own coverage
+.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack attack-breaks cycles leaks generation exam kinds own coverage
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -42,7 +42,7 @@ coverage: $(ENV)  ## branch coverage by room, ROOMS="server/records …" for som
 	@$(BIN)/python -m bench.house.room_coverage $(ROOMS)
 
 mutants: $(ENV)  ## plant twenty mistakes, each alone; `make test` must see them all (minutes)
-	@$(BIN)/python -m bench.house.mutants --output docs/results/house/mutants.md
+	@$(BIN)/python -m bench.breaks --kind house --output docs/results/breaks.md
 
 gpu: $(ENV)  ## all that a CUDA card can show, and the cost of a step; writes docs/results/gpu.json
 	@$(BIN)/python -m bench.gpu --output docs/results/gpu.json
@@ -60,7 +60,7 @@ standin-quick: $(ENV)  ## the short form: MiniLM on one device, and no tests tha
 	@$(STANDIN) --dist load -k "not minilm or cuda:1-bf16" $(GPU_TESTS) tests/cog_adapt/standin
 
 standin-bugs: $(ENV)  ## plant device bugs, each alone; the GPU tests must see them (minutes)
-	@$(BIN)/python -m bench.gpu.planted --output docs/results/standin-bugs.md
+	@$(BIN)/python -m bench.breaks --kind device --output docs/results/breaks.md
 
 lint: contracts
 
@@ -81,24 +81,21 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.recovery --output docs/results/recovery.json
 
 quality: $(ENV)  ## measure the quality of adaptation on 20 rows of 20 splits (hours; goes on if cut off)
-	@$(BIN)/python -m bench.quality --output docs/results/quality.json
+	@$(BIN)/python -m bench.quality texts --output docs/results/quality.json
 
 quality-left-out: $(ENV)  ## closed forms on 37 sets of texts, chosen and judged on other groups (an hour; goes on)
-	@$(BIN)/python -m bench.quality_left_out --threads 1 --output docs/results/quality-left-out.json
+	@$(BIN)/python -m bench.quality left-out --threads 1 --output docs/results/quality-left-out.json
 
 quality-left-out-others: $(ENV)  ## heads without names on 12 sets of pictures and 24 tables, half of them held (an hour; goes on)
-	@$(BIN)/python -m bench.quality_left_out_others --threads 1 --output docs/results/left-out-others.json
+	@$(BIN)/python -m bench.quality left-out-others --threads 1 --output docs/results/left-out-others.json
 
 quality-others: $(ENV)  ## the same for pictures and numbers, 13 rows of 10 splits (an hour; goes on)
-	@$(BIN)/python -m bench.quality_others --output docs/results/quality-others.json
+	@$(BIN)/python -m bench.quality others --output docs/results/quality-others.json
 
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
 	@$(BIN)/python -m bench.adaptation --quick
-	@$(BIN)/python -m bench.quality --quick
-	@$(BIN)/python -m bench.quality_left_out --quick
-	@$(BIN)/python -m bench.quality_left_out_others --quick
-	@$(BIN)/python -m bench.quality_others --quick
+	@for each in texts left-out left-out-others others choice; do $(BIN)/python -m bench.quality $$each --quick || exit 1; done
 	@$(BIN)/python -m bench.adaptation_steps --quick
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.selftest_cost --quick
@@ -120,6 +117,9 @@ fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 
 attack: $(ENV)  ## walk hostile values through a server of its own, and time another caller (minutes)
 	@$(BIN)/python -m bench.attack --output docs/results/red-team.json
+
+attack-breaks: $(ENV)  ## take each mend of the red team's findings away, alone; a test must see it (minutes)
+	@$(BIN)/python -m bench.breaks --kind attack --output docs/results/breaks.md
 
 cycles: $(ENV)  ## adapt, cancel, fail and predict 10,000 times at random; writes docs/results (minutes)
 	@$(BIN)/python -m bench.cycles --processes 2 --output docs/results/cycles.json

@@ -160,7 +160,7 @@ def _setfit(base: Base) -> dict[str, Adapt]:
     """Make a contestant of SetFit where it is installed (`bench/requirements-peers.txt`)."""
     if not importlib.util.find_spec("setfit"):
         return {}
-    return {"SetFit": importlib.import_module("bench.quality_setfit").setfit_way(base)}
+    return {"SetFit": importlib.import_module("bench.quality.setfit_peer").setfit_way(base)}
 
 
 def _rival(

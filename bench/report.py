@@ -90,16 +90,24 @@ def percent(part: Spread) -> str:
 
 
 def arguments(
-    description: str | None, add_options: Callable[[argparse.ArgumentParser], None] | None = None
+    description: str | None,
+    add_options: Callable[[argparse.ArgumentParser], None] | None = None,
+    given: Sequence[str] | None = None,
 ) -> argparse.Namespace:
-    """Parse `--quick`, `--output`, `--threads` and added options; set this process's threads."""
+    """Parse `--quick`, `--output`, `--threads` and added options; set this process's threads.
+
+    Args:
+        description: of the benchmark.
+        add_options: adds its own.
+        given: what is parsed; the command line where nothing is given.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes, for CI")
     parser.add_argument("--output", type=Path, help="write the numbers here as JSON")
     parser.add_argument("--threads", type=int, default=2, help="of each torch operation")
     if add_options is not None:
         add_options(parser)
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(given)
     if chosen.threads < 1:
         parser.error(f"--threads is {chosen.threads}: at least 1, such as 2")
     if chosen.output is not None and (reason := _why_not_written(chosen.output)):

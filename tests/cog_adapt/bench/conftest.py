@@ -6,7 +6,7 @@ collect_ignore = (
     []
     if importlib.util.find_spec("task")
     else [
-        *("test_adaptation_steps.py", "test_quality.py", "test_quality_contestants.py"),
-        *("test_quality_goals.py", "test_quality_others.py", "test_neighbours.py"),
+        *("test_adaptation_steps.py", "test_neighbours.py", "quality/test_texts.py"),
+        *("quality/test_contestants.py", "quality/test_goals.py", "quality/test_others.py"),
     ]
 )

@@ -1,0 +1,57 @@
+"""The kinds of breaks, and the tests that each kind is shown to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.breaks import attack, house
+from bench.breaks.device_memory import MEMORY
+from bench.breaks.device_places import PLACES
+from bench.breaks.device_streams import STREAMS
+from bench.breaks.drawn import drawn
+from bench.breaks.planting import ROOT, Break, Suite
+
+
+@dataclass(frozen=True)
+class BreakKind:
+    """Breaks that the same tests must see.
+
+    Attributes:
+        title: of their table.
+        breaks: all of them, by the count and the seed that only some kinds are drawn by.
+        suite: of tests that they are shown to.
+        must_be_seen: whether one that no test sees is a fault; it may be equivalent otherwise.
+    """
+
+    title: str
+    breaks: Callable[[int, int], Sequence[Break]]
+    suite: Suite = field(default_factory=Suite)
+    must_be_seen: bool = True
+
+
+def _gpu_tests() -> list[str]:
+    """Name the files, MiniLM's last: it is there for the task's own breaks."""
+    found = (ROOT / "tests/cog_adapt/runner").glob("test_gpu*.py")
+    names = sorted((path.name for path in found), key=lambda name: ("minilm" in name, name))
+    return [f"tests/cog_adapt/runner/{name}" for name in names]
+
+
+KINDS: Mapping[str, BreakKind] = {
+    "house": BreakKind(
+        "Mistakes that `make test` must see",
+        lambda count, seed: house.BREAKS,
+        Suite(("--ignore=tests/cog_adapt",), ("-n", "2", "--dist", "loadfile")),
+    ),
+    "device": BreakKind(
+        "Device bugs that the GPU tests see",
+        lambda count, seed: (*PLACES, *STREAMS, *MEMORY),
+        Suite(
+            (*_gpu_tests(), "-k", "not minilm or cuda:1-bf16"),
+            ("-p", "tests.standin.plugin", "-n", "0", "-m", "gpu"),
+            "the stand-in for a card; no card ran",
+        ),
+    ),
+    "attack": BreakKind("Mends of the red team's findings, taken away", lambda *_: attack.BREAKS),
+    "drawn": BreakKind(
+        "Mistakes drawn by chance, shown to the module's own tests", drawn, must_be_seen=False
+    ),
+}

@@ -1,0 +1,127 @@
+"""A break of the code, a copy of the tree to plant it in, and the first test that sees it."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_SECONDS = 900
+_LEFT_BEHIND = shutil.ignore_patterns(
+    ".git", ".venv", ".data", "node_modules", "__pycache__", ".*_cache"
+)
+
+
+@dataclass(frozen=True)
+class Break:
+    """A text that stands once in a file, and what takes its place.
+
+    Attributes:
+        what: its name, said as a fault.
+        path: of the file.
+        old: the text.
+        new: what takes its place.
+        tests: a file of tests that must see it; those of its kind where none is named.
+        finding: of the red team, which the text mends.
+    """
+
+    what: str
+    path: str
+    old: str
+    new: str
+    tests: str = ""
+    finding: str = ""
+
+    @property
+    def name(self) -> str:
+        """The finding, where there is one, and what is broken."""
+        return f"{self.finding}: {self.what}" if self.finding else self.what
+
+    def plant(self, tree: Path) -> None:
+        """Write the break into a tree (ValueError if the text is not there once)."""
+        text = (tree / self.path).read_text("utf-8")
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.path} has {self.old!r} {text.count(self.old)} times, not once")
+        (tree / self.path).write_text(text.replace(self.old, self.new), "utf-8")
+
+    def mend(self, tree: Path) -> None:
+        """Put the file back as it is here."""
+        shutil.copyfile(ROOT / self.path, tree / self.path)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Which tests a break is shown to.
+
+    Attributes:
+        chosen: by pytest's arguments.
+        options: of pytest, whatever is chosen.
+        device: what they run on.
+    """
+
+    chosen: Sequence[str] = ()
+    options: Sequence[str] = ("-n", "0")
+    device: str = "the CPU"
+
+    def failing(self, tree: Path, chosen: Sequence[str] | None = None) -> str | None:
+        """Return the first test that fails in a tree, or how pytest ended; None if all pass."""
+        arguments = (*self.options, *(self.chosen if chosen is None else chosen))
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", *arguments, "-x", "-q", "-p", "no:cacheprovider"],
+                cwd=tree,
+                env={
+                    "OMP_NUM_THREADS": "1",
+                    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+                },
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"no end within {_SECONDS} s"
+        if done.returncode == 0:
+            return None
+        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", done.stdout, re.MULTILINE)
+        return failed[1] if failed else f"exit code {done.returncode}"
+
+
+def seen_by(planted: Break, suite: Suite, likely: str | None = None) -> str | None:
+    """Return a test that fails with a break and passes without it, or None.
+
+    Args:
+        planted: the break.
+        suite: of its kind.
+        likely: a test that is asked before all of them.
+
+    Raises:
+        ValueError: the test that fails with the break fails without it too.
+    """
+    chosen = (planted.tests,) if planted.tests else suite.chosen
+    with _copied_tree() as tree:
+        planted.plant(tree)
+        asked = (likely,) if likely else chosen
+        test = suite.failing(tree, asked)
+        if likely and test != likely:
+            asked = chosen
+            test = suite.failing(tree, asked)
+        if test is None:
+            return None
+        planted.mend(tree)
+        if suite.failing(tree, (test,) if "::" in test else asked) == test:
+            raise ValueError(f"{test} fails without a break too. Mend it first.")
+        return test
+
+
+@contextmanager
+def _copied_tree() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        shutil.copytree(ROOT, tree, ignore=_LEFT_BEHIND)
+        yield tree
