@@ -12,8 +12,8 @@ ROW = torch.zeros(4)  # 16 bytes
 @pytest.fixture(autouse=True)
 def _values_alone(monkeypatch):
     """Let entries have the bytes of their values."""
-    monkeypatch.setattr(feature_cache, "_OF_AN_ENTRY", 0)
-    monkeypatch.setattr(feature_cache, "_OF_A_TENSOR", 0)
+    monkeypatch.setattr(feature_cache, "ENTRY_BYTES", 0)
+    monkeypatch.setattr(feature_cache, "TENSOR_BYTES", 0)
 
 
 @pytest.fixture
@@ -93,9 +93,12 @@ def test_all_of_an_owner_can_be_forgotten(cache):
 
 
 def test_a_discard_while_the_lock_is_held_waits_for_the_next_put(cache):
+    def digests():
+        cache.discard("ann", ["a"])  # as a collection of garbage does, at any allocation
+        yield "b"
+
     cache.put("ann", ["a", "b"], [ROW, ROW])
-    with cache._lock:  # as where a collection of garbage comes while this thread has it
-        cache.discard("ann", ["a"])
+    assert cache.get("ann", digests()) == [ROW]
     assert len(cache) == 2
     cache.put("ann", ["c"], [ROW])
     assert [each is None for each in cache.get("ann", "abc")] == [True, False, False]
@@ -103,8 +106,8 @@ def test_a_discard_while_the_lock_is_held_waits_for_the_next_put(cache):
 
 def test_what_an_entry_takes_besides_its_values_counts(monkeypatch):
     cache = FeatureCache(2**10)
-    monkeypatch.setattr(feature_cache, "_OF_AN_ENTRY", 10)
-    monkeypatch.setattr(feature_cache, "_OF_A_TENSOR", 4)
+    monkeypatch.setattr(feature_cache, "ENTRY_BYTES", 10)
+    monkeypatch.setattr(feature_cache, "TENSOR_BYTES", 4)
     cache.put("ann", "ab", [ROW, {"ids": ROW, "mask": ROW}])
     assert cache.bytes == (10 + 4 + 16) + (10 + 8 + 32)
 
