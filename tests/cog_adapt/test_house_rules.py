@@ -80,6 +80,17 @@ STARTED_FOR_ONE_TEST = {
     "server/worker/test_processes.py": {"start": "the processes are what is ended"},
 }
 
+# How often tests still touch a private name of the product, by folder; nowhere else do they.
+# These numbers only fall.
+PRIVATE_TOUCHES = {
+    "gradient_check/tests": 57,
+    "tests/cog_adapt/bench": 11,
+    "tests/cog_adapt/command": 16,
+    "tests/cog_adapt/contract": 1,
+    "tests/cog_adapt/server": 186,
+}
+SETTERS = {"setattr", "delattr", "getattr", "hasattr", "patch", "object"}
+
 OURS = ROOT / "tests" / "cog_adapt"
 TESTS = {
     **{str(path.relative_to(OURS)): path for path in OURS.rglob("*.py")},
@@ -303,3 +314,70 @@ def test_the_readme_has_at_most_150_lines():
 @pytest.mark.parametrize("name", ["utils", "helpers", "common", "base", "core", "manager"])
 def test_no_module_is_named_after_nothing(name):
     assert not [path for path in SOURCES if path.stem == name or path.parent.name == name]
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def defined_in(tree):
+    """The private names that a source gives to functions, classes, attributes and values."""
+    for node in ast.walk(tree):
+        is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
+        if is_stored or isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            names = (getattr(node, field, None) for field in ("attr", "id", "name"))
+            yield from (name for name in names if name and is_private(name))
+
+
+@pytest.fixture(scope="module")
+def private_names():
+    """What the product keeps to itself."""
+    return {name for path in SOURCES for name in defined_in(ast.parse(path.read_text()))}
+
+
+def names_touched(node):
+    """The names that a node reaches for in something else: an attribute, an import, a setter."""
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+        yield node.attr
+    elif isinstance(node, ast.ImportFrom):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in SETTERS:
+        texts = (each.value for each in node.args if isinstance(each, ast.Constant))
+        yield from (str(text).rpartition(".")[2] for text in texts)
+
+
+def touches_in(tree, private_names):
+    """The private names of the product that a test touches; those of its own are not."""
+    strangers = private_names - {*defined_in(tree)}
+    return [name for node in ast.walk(tree) for name in names_touched(node) if name in strangers]
+
+
+def test_no_test_touches_a_private_name_of_the_product(private_names):
+    found = dict.fromkeys(PRIVATE_TOUCHES, 0)
+    elsewhere = {}
+    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "gradient_check/tests").rglob("*.py")]:
+        touched = touches_in(ast.parse(path.read_text()), private_names)
+        folder = next((each for each in found if name_of(path).startswith(f"{each}/")), None)
+        if folder is not None:
+            found[folder] += len(touched)
+        elif touched:
+            elsewhere[name_of(path)] = touched
+    assert elsewhere == {}, "go through the public call, or move the test to where the promise is"
+    assert {each: n for each, n in found.items() if n > PRIVATE_TOUCHES[each]} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "runner._model",
+        "a.b._model.c",
+        "from product import _model",
+        'monkeypatch.setattr(module, "_model", None)',
+        'monkeypatch.setattr("product.module._model", None)',
+    ],
+)
+def test_a_private_name_that_is_touched_is_found(source):
+    assert touches_in(ast.parse(source), {"_model"}) == ["_model"]
+    assert touches_in(ast.parse(source), {"_other"}) == []
+    assert touches_in(ast.parse(f"self._model = 1\n{source}"), {"_model"}) == []
+    assert touches_in(ast.parse("self._model, os._exit"), {"_model"}) == []
