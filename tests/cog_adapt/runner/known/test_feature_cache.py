@@ -43,23 +43,9 @@ def test_the_longest_unused_goes_first(cache):
     assert [each is None for each in cache.get("ann", "abcde")] == [False, True, *[False] * 3]
 
 
-def test_an_owner_has_half_and_all_together_the_whole(cache):
-    for owner in ("ann", "bob", "eve"):
-        cache.put(owner, "abcdef", [ROW] * 6)
-    assert cache.bytes == 128
-    assert cache.get("ann", "cdef") == [None] * 4
-    assert None not in cache.get("eve", "cdef")
-
-
 def test_what_is_too_big_is_not_kept(cache):
     cache.put("ann", ["a"], [torch.zeros(17)])
     assert (len(cache), cache.bytes) == (0, 0)
-
-
-def test_the_same_again_is_counted_once(cache):
-    cache.put("ann", ["a"], [ROW])
-    cache.put("ann", ["a"], [torch.zeros(2)])
-    assert (len(cache), cache.bytes) == (1, 8)
 
 
 def test_they_go_with_what_brought_them_unless_another_did_too(cache):
