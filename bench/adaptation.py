@@ -118,7 +118,7 @@ def warm_way(runner: ModelRunner, steps: int) -> Adapt:
 def _from_closed_form(
     runner: ModelRunner, examples: Sequence[Example], recipe: Recipe, steps: int
 ) -> Adapter:
-    model, began = runner._model, time.monotonic()
+    model, began = runner.model, time.monotonic()
     start, phase = model.start(examples, recipe), model.predictions.phase
     inputs = [example.input for example in examples]
     features = finished(features_of(phase, model.base, inputs, model.batch_size))

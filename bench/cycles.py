@@ -67,7 +67,7 @@ class Cycles:
         self.adapters: list[Adapter] = []
         self.done: Counter[str] = Counter()
         self.changed = 0
-        self._base = _bytes_of(runner._model.base)
+        self._base = _bytes_of(runner.model.base)
 
     def run(self, cycles: int, until: float = math.inf) -> None:
         """Run cycles at random, none after a time; compare the base every now and then."""
@@ -83,7 +83,7 @@ class Cycles:
 
     def compare(self) -> None:
         """Count the base's bytes that are others than at first."""
-        now = _bytes_of(self.runner._model.base)
+        now = _bytes_of(self.runner.model.base)
         self.changed += sum(
             len(raw) if raw.shape != now[name].shape else int((raw != now[name]).sum())
             for name, raw in self._base.items()
@@ -140,8 +140,8 @@ class Cycles:
     def tickets_left(self) -> int:
         """Count the pieces of work that are under way or wait, once all had a turn."""
         for _ in range(3):
-            self.runner._scheduler.submit_long(once(int)).wait()
-        left = self.runner._scheduler.submit_long(once(len, self.runner._scheduler)).wait()
+            self.runner.scheduler.submit_long(once(int)).wait()
+        left = self.runner.scheduler.submit_long(once(len, self.runner.scheduler)).wait()
         return left + int(self.runner.gauges()["adaptations_waiting"])
 
     async def _together(self, queries: list[Query]) -> list[list[Any]]:

@@ -109,7 +109,7 @@ def shared(load: Load) -> list[Row]:
 def lone(load: Load) -> list[Row]:
     """Compare a lone prediction on the runner with the bare module."""
     runner, query = load.runner, load.query(0)
-    served = finished(runner._model.predictions.modules.serving(query))
+    served = finished(runner.model.predictions.modules.serving(query))
 
     def bare() -> None:
         batch = on_device(runner.task.encode(query.inputs), runner.precision.device)

@@ -81,8 +81,8 @@ class Timed(predict.Predictor):
     def setup(self, weights: str | None = None) -> None:
         """Load the model, and follow its ticks from then on."""
         super().setup(weights)
-        self.ticks = Ticks(self.runner._scheduler)
-        watch_if_asked(self.runner._scheduler)
+        self.ticks = Ticks(self.runner.scheduler)
+        watch_if_asked(self.runner.scheduler)
 
     def gauges(self) -> dict[str, float]:
         """Tell what the ticks were, and all that the runner tells."""

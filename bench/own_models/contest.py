@@ -104,7 +104,7 @@ def on_model_thread(runner: ModelRunner, work: Callable[[int], T]) -> Callable[[
     Where two threads compute in parallel, threads that wait soon sleep, and both are slower
     (`devices/waiting_threads.py`).
     """
-    submit = runner._scheduler.submit_long
+    submit = runner.scheduler.submit_long
     return lambda number: submit(once(work, number), _MOST_SECONDS).wait()
 
 

@@ -72,14 +72,14 @@ def bundled_folder() -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
-        _convert(source, made)
+        convert(source, made)
         _put(made, folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return folder
 
 
-def _convert(source: Path, folder: Path) -> None:
+def convert(source: Path, folder: Path) -> None:
     """Write the model of a GGUF file to a folder."""
     import gguf  # installed for this alone
 

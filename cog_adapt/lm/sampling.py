@@ -75,7 +75,7 @@ class Sampler:
 
     def __init__(self, options: TextOptions) -> None:
         self._draws = options.temperature > 0
-        self._processors = _processors(options)
+        self._processors = processors(options)
         self._generator = torch.Generator()
         if options.seed is None:
             self._generator.seed()
@@ -92,7 +92,7 @@ class Sampler:
         return int(torch.multinomial(row.softmax(-1), 1, generator=self._generator))
 
 
-def _processors(options: TextOptions) -> LogitsProcessorList:
+def processors(options: TextOptions) -> LogitsProcessorList:
     """Return the processors in the order that `transformers.generate` has."""
     found = LogitsProcessorList()
     if options.repetition_penalty != 1:

@@ -53,6 +53,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     Attributes:
         default: the adapter of requests that name none; None without `weights`.
+        model: what was loaded; only the model thread may work with it.
+        scheduler: of the model thread.
         reading: what reads large sources of callers.
         self_test_report: of the last self-test; None before the first.
 
@@ -69,12 +71,12 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.store, self.checkpoints = store_of(self.settings), folder_of(self.settings)
         self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
-        self._scheduler = Scheduler()
-        self._model = load(task, self.settings, self._scheduler, self.store)
+        self.scheduler = Scheduler()
+        self.model = load(task, self.settings, self.scheduler, self.store)
         self._decoder = InputDecoder(task)
-        held = held_adaptations(self._model, self.settings)
-        self._admission = Admission(self._scheduler, held, self._decoder.thread)
-        self._growing = GrowingAnswers(self._model.predictions, self._scheduler, self.settings)
+        held = held_adaptations(self.model, self.settings)
+        self._admission = Admission(self.scheduler, held, self._decoder.thread)
+        self._growing = GrowingAnswers(self.model.predictions, self.scheduler, self.settings)
         self.knowledge, self.reading = _knowledge_of(self), Reading()
 
     def __exit__(self, *error: object) -> None:
@@ -83,30 +85,30 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     def close(self) -> None:
         """End the model thread; whoever waits gets `UnavailableError`."""
         stored = (self.checkpoints, self.knowledge, self.store)
-        for part in (self.reading, self._decoder, self._scheduler, *stored):
+        for part in (self.reading, self._decoder, self.scheduler, *stored):
             part.close()
 
     def health(self) -> tuple[str, ...]:
         """Return why this runner must not be used; empty while all is well."""
-        return self._model.damage
+        return self.model.damage
 
     def fatal_error(self) -> str | None:
         """Return why this process must be ended and started again; None while it need not be."""
-        return self._model.loaded.device_failure or None
+        return self.model.loaded.device_failure or None
 
     def model_thread_beat(self) -> tuple[float, float]:
         """Return for how many seconds the running tick has lasted, and may; 0 between ticks."""
-        return self._scheduler.beat()
+        return self.scheduler.beat()
 
     @property
     def base(self) -> str:
         """The digest of the base's weights."""
-        return self._model.digest
+        return self.model.digest
 
     @property
     def precision(self) -> Precision:
         """The device and compute dtype in use."""
-        return self._model.precision
+        return self.model.precision
 
     def gauges(self) -> Mapping[str, float]:
         """Numbers for a server's metrics."""
@@ -179,7 +181,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     async def shortened_async(self, inputs: Sequence[Any], owner: str = "") -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
         work = find_shortened(self.task, inputs, self.settings.batch_size)
-        return await self._scheduler.submit_short(work, owner).wait_async()
+        return await self.scheduler.submit_short(work, owner).wait_async()
 
     def adapt(
         self,
@@ -227,7 +229,7 @@ def _grows(runner: ModelRunner) -> bool:
 
 
 def _gauges_of(runner: ModelRunner) -> dict[str, float]:
-    served = runner._model.predictions.modules.served
+    served = runner.model.predictions.modules.served
     parts = (served, runner._admission, runner._growing, runner.store, runner.knowledge)
     return {name: value for part in parts for name, value in part.gauges().items()}
 
@@ -238,7 +240,7 @@ def _knowledge_of(runner: ModelRunner) -> AdaptationCache:
 
 
 def _adapters_of(runner: ModelRunner) -> Adapters:
-    model, labels = runner._model, tuple(runner.task.labels(()))
+    model, labels = runner.model, tuple(runner.task.labels(()))
     peft = PeftFormat(model.template, model.digest, runner.task.head, labels)
     checked = model.predictions.modules.checked
     forget, read = runner.knowledge.forget, runner.reading.read
@@ -247,8 +249,8 @@ def _adapters_of(runner: ModelRunner) -> Adapters:
 
 def _tested(runner: ModelRunner, entry: Callable[..., object] | None) -> Ticket[SelfTestReport]:
     run = run_again if runner.self_test_report else run_at_start
-    work = once(run, runner._model, runner.settings, entry)
-    return runner._scheduler.submit_long(work, _SELF_TEST_SECONDS)
+    work = once(run, runner.model, runner.settings, entry)
+    return runner.scheduler.submit_long(work, _SELF_TEST_SECONDS)
 
 
 async def _answered(runner: ModelRunner, query: Query) -> list[Any]:
@@ -258,8 +260,8 @@ async def _answered(runner: ModelRunner, query: Query) -> list[Any]:
 
 
 def _asked(runner: ModelRunner, query: Query) -> Ticket[list[Any]]:
-    part = runner._model.predictions.part(query)
-    return runner._scheduler.submit_short(part.working(), query.owner, part)
+    part = runner.model.predictions.part(query)
+    return runner.scheduler.submit_short(part.working(), query.owner, part)
 
 
 def submitted(  # noqa: PLR0913 - those of `adapt`
@@ -277,7 +279,7 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
     folder = runner.checkpoints
     states = None if checkpoint is None else checkpoints_in(folder, checkpoint, keep_every)
     kept = None if exact else runner.knowledge.kept.of(owner)
-    work = runner._model.adapting(examples, recipe or Recipe(), begin, states, kept)
+    work = runner.model.adapting(examples, recipe or Recipe(), begin, states, kept)
     return runner._admission.submit(kept.guarding(work) if kept else work, owner)
 
 

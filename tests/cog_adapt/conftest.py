@@ -38,7 +38,7 @@ def make_runner(tmp_path) -> Iterator[Callable[..., ModelRunner]]:
     def make(task: Task, **settings: Any) -> ModelRunner:
         settings = {"device": DEVICE, "weights_dir": tmp_path / "weights", **settings}
         made.append(ModelRunner(task, RunnerSettings(**settings)))
-        untimed(made[-1]._model)
+        untimed(made[-1].model)
         return made[-1]
 
     yield make
@@ -73,9 +73,9 @@ def jobs_left(runner: ModelRunner) -> int:
     Counted on the model thread, between ticks: from outside, the one that runs is not seen. Owners
     who have paid much have their turn after several that cost nothing.
     """
-    runner._scheduler.submit_long(once(int)).wait()
+    runner.scheduler.submit_long(once(int)).wait()
     for _ in range(_MOST_TURNS):
-        left = runner._scheduler.submit_long(once(len, runner._scheduler)).wait()
+        left = runner.scheduler.submit_long(once(len, runner.scheduler)).wait()
         if not left:
             break
     return left
@@ -83,10 +83,10 @@ def jobs_left(runner: ModelRunner) -> int:
 
 def traces(runner: ModelRunner) -> dict[str, object]:
     """Everything that an adaptation could leave behind; written apart from `census`."""
-    model_thread = runner._scheduler.submit_long(once(thread_modes)).wait()
+    model_thread = runner.scheduler.submit_long(once(thread_modes)).wait()
     return {
-        "base": module_state(runner._model.base),
-        "template": module_state(runner._model.template),
+        "base": module_state(runner.model.base),
+        "template": module_state(runner.model.template),
         "process": process_state(),
         "this thread": thread_modes(),
         "model thread": model_thread,

@@ -20,6 +20,7 @@ EXECUTING_BUILTINS = {"eval", "exec", "compile", "__import__"}
 SAFE_YAML = {"safe_load", "safe_load_all", "safe_dump", "safe_dump_all", "dump", "dump_all"}
 SAFE_YAML |= {"compose", "YAMLError", "MarkedYAMLError"}
 SAFE_YAML |= {"Node", "MappingNode", "SequenceNode", "ScalarNode", "SafeLoader", "CSafeLoader"}
+KEYWORDS = {"weights_only", "filter", "shell", "allow_pickle", "trust_remote_code"}
 SHELLS = {("os", "system"), ("os", "popen"), ("subprocess", "getoutput")}
 SHELLS |= {("subprocess", "getstatusoutput"), ("asyncio", "create_subprocess_shell")}
 
@@ -73,7 +74,8 @@ def in_attribute(node):
 def in_call(node):
     if not isinstance(node, ast.Call):
         return
-    given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+    watched = [keyword for keyword in node.keywords if keyword.arg in KEYWORDS]
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in watched}
     match node.func:
         case ast.Attribute(value=ast.Name(id="torch"), attr="load") if (
             given.get("weights_only") != "True"
@@ -93,9 +95,9 @@ def in_call(node):
         yield f"trust_remote_code={given['trust_remote_code']}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_source_executes_what_it_reads(path):
-    assert unsafe_in(path.read_text()) == []
+def test_no_source_executes_what_it_reads():
+    found = {str(path.relative_to(ROOT)): unsafe_in(path.read_text()) for path in SOURCES}
+    assert {name: unsafe for name, unsafe in found.items() if unsafe} == {}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.standin.errors import StandInError
 
 SOURCES = Path(__file__).parent / "source"
 BUILT = Path(__file__).parent / "built"
-_COMPILER = "g++"
+COMPILER = "g++"
 # -w: the warnings are about torch's headers. -O1: its kernels only hand over to those of the CPU.
 _FLAGS = ("-shared", "-fPIC", "-std=c++20", "-O1", "-w")
 _SECONDS = 600
@@ -32,7 +32,7 @@ def library() -> Path:
         BUILT.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=BUILT) as folder:
             made = Path(folder) / path.name
-            _compile(torch, made)
+            compile_extension(torch, made)
             os.replace(made, path)  # whole or not there: another process may look for it now
     return path
 
@@ -58,10 +58,10 @@ def _fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def _compile(torch: Path, made: Path) -> None:
-    compiler = shutil.which(_COMPILER)
+def compile_extension(torch: Path, made: Path) -> None:
+    compiler = shutil.which(COMPILER)
     if compiler is None:
-        raise StandInError(f"{_COMPILER} is not on the PATH. Install a C++ compiler (Debian: g++).")
+        raise StandInError(f"{COMPILER} is not on the PATH. Install a C++ compiler (Debian: g++).")
     include, lib = torch / "include", torch / "lib"
     command = [compiler, *_FLAGS, f"-I{include}", f"-I{include}/torch/csrc/api/include"]
     command += [str(SOURCES / "standin.cpp"), "-o", str(made), f"-L{lib}"]

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 _STAT = Path("/proc/stat")
-_PAUSE = 0.5  # seconds between two looks
+PAUSE_SECONDS = 0.5  # between two looks
 _SLACK = 0.25  # cores that others may need before threads sleep: this process's front needs some
 _PARALLEL = 1 << 18  # entries that torch adds to with all threads
 _USER, _SYSTEM, _INTERRUPTS = 1, 3, slice(6, 8)  # columns of /proc/stat; work at low priority waits
@@ -117,7 +117,7 @@ def watch_cores(threads: int) -> None:
 
     def watch() -> None:
         while True:
-            time.sleep(_PAUSE)
+            time.sleep(PAUSE_SECONDS)
             with suppress(*_UNREADABLE):  # too many open files, say: look again
                 waiting.let(sleep=are_scarce(threads, load.measure()))
 

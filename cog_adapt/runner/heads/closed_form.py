@@ -88,7 +88,15 @@ NAMELESS = Mixture(prior_examples=(), penalties=(1.0, 3.0, 10.0), certainty=0.5)
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class FittedHead:
+    """One of the heads that are averaged.
+
+    Attributes:
+        name: what it is.
+        head: in the space of features.
+        left_out: outputs (N, K) of each example by heads that have not seen it.
+    """
+
     name: str
     head: LinearHead
     left_out: Tensor
@@ -106,7 +114,7 @@ def fit_classes(
             an example.
         mixture: the heads that are averaged.
     """
-    space = _Space.of(features, targets, len(prior.weight))
+    space = FeatureSpace.of(features, targets, len(prior.weight))
     inside, rows = space.inside(features), space.rows(prior)
     weights = balanced_weights(targets, len(rows))
     fitted, likelihoods = [], []
@@ -114,12 +122,12 @@ def fit_classes(
         calibration = calibrate(each.left_out * scale, targets, weights)
         outputs = calibration(each.left_out * scale)
         head = each.head.scaled(scale).calibrated(calibration)
-        fitted.append(_Fitted(each.name, head, outputs))
+        fitted.append(FittedHead(each.name, head, outputs))
         loss = weighted_loss(outputs, targets, weights)
         sure = mixture.certainty * effective_count(weights)
         likelihoods.append(math.log(share) - loss * sure)
     shares = torch.softmax(torch.stack(likelihoods), 0)
-    return _average(fitted, shares, space)
+    return average(fitted, shares, space)
 
 
 def unfitted_classes(features: Tensor, targets: Tensor, prior: LinearHead) -> LinearHead:
@@ -128,7 +136,7 @@ def unfitted_classes(features: Tensor, targets: Tensor, prior: LinearHead) -> Li
     A calibrated head has learned its examples: little loss is left, and the layers below would
     learn little from it.
     """
-    space = _Space.of(features, targets, len(prior.weight))
+    space = FeatureSpace.of(features, targets, len(prior.weight))
     rows = space.rows(prior)
     sums = _sums(space.inside(features), targets, len(rows)) + _BEGINNING * rows
     none = torch.zeros(len(rows), dtype=torch.float64)
@@ -147,24 +155,25 @@ def fit_numbers(features: Tensor, targets: Tensor, prior: LinearHead) -> ClosedF
         targets: (N, K).
         prior: the head before any example, K rows.
     """
-    space = _Space.of(features, torch.zeros(len(features), dtype=torch.int64), 1)
+    space = FeatureSpace.of(features, torch.zeros(len(features), dtype=torch.int64), 1)
     wanted = targets.to(torch.float64)
-    fitted = [*_number_heads(space.inside(features), wanted, space.inside_head(prior))]
+    fitted = [*number_heads(space.inside(features), wanted, space.inside_head(prior))]
     errors = torch.stack([(each.left_out - wanted).square().mean(0) for each in fitted])
     shares = errors / wanted.var(0).clamp_min(1e-24)
     likelihoods = -_CERTAINTY * len(wanted) / 2 * shares.mean(1).clamp_min(1e-24).log()
-    return _average(fitted, torch.softmax(likelihoods, 0), space)
+    return average(fitted, torch.softmax(likelihoods, 0), space)
 
 
 @dataclass(frozen=True)
-class _Space:
+class FeatureSpace:
     """The features, centred between the classes and of length 1 on average."""
 
     centre: Tensor
     length: Tensor
 
     @classmethod
-    def of(cls, features: Tensor, targets: Tensor, classes: int) -> "_Space":
+    def of(cls, features: Tensor, targets: Tensor, classes: int) -> "FeatureSpace":
+        """Find the space of features (N, D) with class numbers (N,)."""
         doubled = features.to(torch.float64)
         sums = _sums(doubled, targets, classes)
         counts = torch.bincount(targets, minlength=classes)
@@ -176,6 +185,7 @@ class _Space:
         return cls(centre, length.clamp_min(1e-12))
 
     def inside(self, features: Tensor) -> Tensor:
+        """Return features in this space."""
         return (features.to(torch.float64) - self.centre) / self.length
 
     def rows(self, prior: LinearHead) -> Tensor:
@@ -189,21 +199,22 @@ class _Space:
         return LinearHead(weight * self.length, head.bias + weight @ self.centre)
 
     def outside(self, head: LinearHead) -> LinearHead:
+        """Return the head that gives outside what this one gives inside."""
         weight = head.weight / self.length
         return LinearHead(weight.float(), (head.bias - weight @ self.centre).float())
 
 
 def _class_heads(
     inside: Tensor, targets: Tensor, rows: Tensor, weights: Tensor, mixture: Mixture
-) -> Iterator[tuple[_Fitted, float, float]]:
+) -> Iterator[tuple[FittedHead, float, float]]:
     """Yield each head with the scale at which its outputs are usual logits, and its share."""
     apart = (len(rows) - 1) / len(rows) if mixture.narrows else 1.0
     for count in _counts(targets, rows, mixture):
-        each = _centroids(f"centroids, prior {count:g}", inside, targets, rows, count)
+        each = centroids(f"centroids, prior {count:g}", inside, targets, rows, count)
         yield each, _COSINE_SCALE * apart, 1.0
     wanted = F.one_hot(targets, len(rows)).to(torch.float64)
     for penalty in mixture.penalties:
-        each = _ridge(f"ridge {penalty:g}", inside, wanted, rows, weights, penalty)
+        each = ridge(f"ridge {penalty:g}", inside, wanted, rows, weights, penalty)
         yield each, _RESIDUAL_SCALE * apart, mixture.ridge_share
 
 
@@ -215,7 +226,8 @@ def _counts(targets: Tensor, rows: Tensor, mixture: Mixture) -> tuple[float, ...
     return tuple(count for count in mixture.prior_examples if count or is_seen)
 
 
-def _number_heads(inside: Tensor, wanted: Tensor, prior: LinearHead) -> Iterator[_Fitted]:
+def number_heads(inside: Tensor, wanted: Tensor, prior: LinearHead) -> Iterator[FittedHead]:
+    """Yield the ridge regressions for numbers (N, K): from the prior, and from nothing."""
     nothing = LinearHead(torch.zeros_like(prior.weight), torch.zeros_like(prior.bias))
     says_nothing = not (prior.weight.any() or prior.bias.any())
     begins = [("prior", prior, _INTERCEPT), ("prior", prior, _FREE), ("nothing", nothing, _FREE)]
@@ -224,12 +236,12 @@ def _number_heads(inside: Tensor, wanted: Tensor, prior: LinearHead) -> Iterator
         for penalty in _NUMBER_PENALTIES:
             name = f"ridge {penalty:g} from {begin}, constant {constant:g}"
             left = wanted - head.bias
-            each = _ridge(name, inside, left, head.weight, ones, penalty, constant)
+            each = ridge(name, inside, left, head.weight, ones, penalty, constant)
             whole = LinearHead(each.head.weight, each.head.bias + head.bias)
-            yield _Fitted(name, whole, each.left_out + head.bias)
+            yield FittedHead(name, whole, each.left_out + head.bias)
 
 
-def _centroids(name: str, inside: Tensor, targets: Tensor, rows: Tensor, count: float) -> _Fitted:
+def centroids(name: str, inside: Tensor, targets: Tensor, rows: Tensor, count: float) -> FittedHead:
     """Take each class's mean, with its prior as `count` examples more.
 
     To leave an example out moves its own class's mean, and with it the centre of all.
@@ -248,10 +260,10 @@ def _centroids(name: str, inside: Tensor, targets: Tensor, rows: Tensor, count: 
     without = F.normalize(mixed[targets] - inside - others * moved, dim=1)
     outputs[torch.arange(len(targets)), targets] = (seen * without).sum(1)
     head = LinearHead(F.normalize(mixed, dim=1), torch.zeros(len(rows), dtype=torch.float64))
-    return _Fitted(name, head, outputs)
+    return FittedHead(name, head, outputs)
 
 
-def _ridge(  # noqa: PLR0913 - a ridge regression is these
+def ridge(  # noqa: PLR0913 - a ridge regression is these
     name: str,
     inside: Tensor,
     wanted: Tensor,
@@ -259,14 +271,14 @@ def _ridge(  # noqa: PLR0913 - a ridge regression is these
     weights: Tensor,
     penalty: float,
     constant: float = _INTERCEPT,
-) -> _Fitted:
+) -> FittedHead:
     """Regress from the rows' outputs; leave each example out by its leverage."""
     roots = weights.sqrt()[:, None]
     columns = torch.cat([inside, inside.new_full((len(inside), 1), constant)], 1) * roots
     residuals = (wanted - inside @ rows.T) * roots
     slopes, leverage = _solved(columns, residuals, penalty)
     left_out = wanted - (residuals - columns @ slopes) / (1 - leverage[:, None]) / roots
-    return _Fitted(name, LinearHead(rows + slopes[:-1].T, slopes[-1] * constant), left_out)
+    return FittedHead(name, LinearHead(rows + slopes[:-1].T, slopes[-1] * constant), left_out)
 
 
 def _solved(columns: Tensor, residuals: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
@@ -286,7 +298,8 @@ def _sums(inside: Tensor, targets: Tensor, classes: int) -> Tensor:
     return zeros.index_add(0, targets, inside)
 
 
-def _average(fitted: list[_Fitted], shares: Tensor, space: _Space) -> ClosedForm:
+def average(fitted: list[FittedHead], shares: Tensor, space: FeatureSpace) -> ClosedForm:
+    """Return one head that answers as the average of several does."""
     weight = sum(s * f.head.weight for s, f in zip(shares, fitted, strict=True))
     bias = sum(s * f.head.bias for s, f in zip(shares, fitted, strict=True))
     outputs = sum(s * f.left_out for s, f in zip(shares, fitted, strict=True))

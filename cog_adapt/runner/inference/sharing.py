@@ -8,7 +8,7 @@ the rows instead. This module knows no model and no query.
 from dataclasses import dataclass
 
 FIRST_PAUSE, LONGEST_PAUSE = 64, 65_536  # forwards that run alone
-_GROWS_AFTER = 256  # shared forwards without a failure, after which the rows double again
+GROWS_AFTER = 256  # shared forwards without a failure, after which the rows double again
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Sharing:
         if found is None:
             return
         found.good += 1
-        if found.rows is not None and found.good % _GROWS_AFTER == 0:
+        if found.rows is not None and found.good % GROWS_AFTER == 0:
             found.rows *= 2
         if found.good >= found.pause:
             found.pause = FIRST_PAUSE

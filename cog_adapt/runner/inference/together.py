@@ -50,14 +50,19 @@ Forward = Callable[[nn.Module, Sequence[int]], Tensor]
 
 
 class SharedForwards:
-    """The replicas that serve several adapters at once; the longest unused goes first."""
+    """The replicas that serve several adapters at once; the longest unused goes first.
+
+    Attributes:
+        replicas: by what they serve.
+        proven: the structures whose rows were compared with each adapter's own.
+    """
 
     def __init__(self, template: nn.Module, phase: Phase) -> None:
         self._template = template
         self._phase = phase
         self._structures: WeakKeyDictionary[ReadyModule, Structure | None] = WeakKeyDictionary()
-        self._replicas: OrderedDict[Structure, nn.Module] = OrderedDict()
-        self._proven: set[Structure] = set()
+        self.replicas: OrderedDict[Structure, nn.Module] = OrderedDict()
+        self.proven: set[Structure] = set()
         self._sharing = Sharing()
         self._stacks = PairStacks()
 
@@ -78,9 +83,9 @@ class SharedForwards:
         again in this process; where memory ran out, fewer rows share; else sharing pauses.
         """
         head = structure.head
-        self._replicas.clear()
+        self.replicas.clear()
         self._stacks.clear()
-        self._proven = {proven for proven in self._proven if proven.head != head}
+        self.proven = {proven for proven in self.proven if proven.head != head}
         if isinstance(error, ModeError):
             self._sharing.never(head)
             return "this model's forwards are not shared any more"
@@ -114,11 +119,11 @@ class SharedForwards:
         phase = self._phase
         replica = self._replica(structure)
         shared = _SharedForward(replica, structure, on_device(batch, phase.precision.device))
-        shared.check = structure not in self._proven
+        shared.check = structure not in self.proven
         answers = run_inference(
             _answer_each, replica, phase.precision, phase.serve_mode, phase, shared, pieces
         )
-        self._proven.add(structure)
+        self.proven.add(structure)
         self._sharing.went_well(structure.head)
         return answers
 
@@ -140,23 +145,23 @@ class SharedForwards:
         alone = [
             run_inference(forward, holder.module, *how, [place])
             for place, holder in enumerate(holders)
-            if structure not in self._proven
+            if structure not in self.proven
         ]
         with self._stacks.keeping(holders):
             rows = run_inference(_held_forward, replica, *how, forward, holders)
         if alone:
             _compare(rows, torch.cat(alone))
-        self._proven.add(structure)
+        self.proven.add(structure)
         self._sharing.went_well(structure.head)
         return rows
 
     def _replica(self, structure: Structure) -> nn.Module:
-        if structure not in self._replicas:
-            while len(self._replicas) >= _MOST_REPLICAS:
-                self._replicas.popitem(last=False)
-            self._replicas[structure] = stacked_replica(self._template, structure, self._stacks)
-        self._replicas.move_to_end(structure)
-        return self._replicas[structure]
+        if structure not in self.replicas:
+            while len(self.replicas) >= _MOST_REPLICAS:
+                self.replicas.popitem(last=False)
+            self.replicas[structure] = stacked_replica(self._template, structure, self._stacks)
+        self.replicas.move_to_end(structure)
+        return self.replicas[structure]
 
 
 class _SharedForward:

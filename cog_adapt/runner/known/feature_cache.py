@@ -17,7 +17,7 @@ from cog_adapt.shared_settings import share_of
 Entry = Tensor | Mapping[str, Tensor]
 """One example's features, or its encoded batch of one row."""
 
-_OF_AN_ENTRY, _OF_A_TENSOR = 600, 512  # bytes of memory besides its values
+ENTRY_BYTES, TENSOR_BYTES = 600, 512  # of memory, besides the values
 _Key = tuple[str, str]
 
 
@@ -141,4 +141,4 @@ class FeatureCache:
 
 def _size_of(entry: Entry) -> int:
     tensors = [entry] if isinstance(entry, Tensor) else [*entry.values()]
-    return _OF_AN_ENTRY + sum(tensor.nbytes + _OF_A_TENSOR for tensor in tensors)
+    return ENTRY_BYTES + sum(tensor.nbytes + TENSOR_BYTES for tensor in tensors)

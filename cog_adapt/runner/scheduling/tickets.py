@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 T = TypeVar("T")
 Progress = Callable[[Any], None]
 
-_POLL_SECONDS = 0.01  # short, because Cog's cancellation cannot interrupt a blocking wait
+POLL_SECONDS = 0.01  # short, because Cog's cancellation cannot interrupt a blocking wait
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Ticket(Generic[T]):
     def wait(self, on_progress: Progress | None = None) -> T:
         """Wait for the result, or for what the work raises; report progress on this thread."""
         try:
-            while (ended := self._received(on_progress, _POLL_SECONDS)) is None:
+            while (ended := self._received(on_progress, POLL_SECONDS)) is None:
                 continue
             return self._open(ended)
         finally:

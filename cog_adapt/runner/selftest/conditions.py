@@ -22,7 +22,7 @@ from cog_adapt.runner.task.task import Task
 from gradient_check.phases.census import process_flags
 
 PACKAGES = (Path(__file__).parents[2], Path(gradient_check.__file__).parent)
-_DRIVER = Path("/proc/driver/nvidia/version")
+DRIVER = Path("/proc/driver/nvidia/version")
 _BACKEND_FLAGS = {
     "cuda.matmul": (
         "allow_tf32",
@@ -78,7 +78,7 @@ def _version(name: str) -> str:
 
 def _driver() -> str:
     try:
-        return _DRIVER.read_text().splitlines()[0]
+        return DRIVER.read_text().splitlines()[0]
     except (OSError, IndexError):
         return "none"
 

@@ -21,8 +21,8 @@ from cog_adapt.runner.storage.index import place_of
 
 BASE = "base"
 _NAME = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16}|base)\.json")
-_MOST_IN_MEMORY = 1024
-_MOST_OF_OWNER = 10_000  # on disk; adapters are bounded by their bytes
+MOST_IN_MEMORY = 1024
+MOST_OF_OWNER = 10_000  # on disk; adapters are bounded by their bytes
 _MOST_LOOKED_AT = 64  # of a family, the latest first
 Wanted = Callable[[tuple[str, ...]], bool]
 OnDrop = Callable[[str, "Decision"], None]
@@ -127,7 +127,7 @@ class Decisions:
         except StoreError as error:
             logger.warning("what was decided for %s is in memory only: %s", decision.key, error)
             return
-        for name in self._names(owner, lambda _name: True)[_MOST_OF_OWNER:]:
+        for name in self._names(owner, lambda _name: True)[MOST_OF_OWNER:]:
             self._drop(owner, name)
 
     def copy(self, owner: str, adapter_id: str, receiver: str) -> None:
@@ -194,7 +194,7 @@ class Decisions:
         with self._lock:
             others = self._recent.pop(key, {})
             self._recent[key] = others | {decision.file_name: decision}
-            while len(self._recent) > _MOST_IN_MEMORY:
+            while len(self._recent) > MOST_IN_MEMORY:
                 self._recent.popitem(last=False)
 
     def _drop(self, owner: str, name: str) -> None:

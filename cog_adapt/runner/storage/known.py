@@ -26,7 +26,7 @@ from cog_adapt.runner.storage.remote import Remote
 
 Watcher = Callable[[str, str, dict[str, Any] | None], None]
 NextVersion = Callable[[str], int]
-_WRITE_USES_SECONDS = 60.0  # how late the files may know of hits and last use
+WRITE_USES_SECONDS = 60.0  # how late the files may know of hits and last use
 logger = logging.getLogger(__name__)
 
 
@@ -117,7 +117,7 @@ class KnownAdapters:
                 return
             self.index[key] = replace(known, hits=known.hits + 1, used_at=now())
             first = self._used.setdefault(key, time.monotonic())
-        if time.monotonic() - first >= _WRITE_USES_SECONDS:
+        if time.monotonic() - first >= WRITE_USES_SECONDS:
             self._write_use(key)
 
     def write_uses(self) -> None:

@@ -45,14 +45,14 @@ def converting(monkeypatch, tmp_path):
         (folder / "model.safetensors").write_text("weights")
         (folder / "config.json").write_text("{}")
 
-    monkeypatch.setattr(bundled, "_convert", convert)
+    monkeypatch.setattr(bundled, "convert", convert)
     return convert
 
 
 def test_it_is_made_once(converting, monkeypatch):
     folder = bundled_folder()
     assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
-    monkeypatch.setattr(bundled, "_convert", None)
+    monkeypatch.setattr(bundled, "convert", None)
     assert bundled_folder() == folder
 
 
@@ -61,7 +61,7 @@ def test_a_conversion_that_is_interrupted_leaves_nothing(converting, monkeypatch
         converting(source, folder)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bundled, "_convert", interrupted)
+    monkeypatch.setattr(bundled, "convert", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bundled_folder()
     assert [*cache.iterdir()] == []
@@ -70,10 +70,10 @@ def test_a_conversion_that_is_interrupted_leaves_nothing(converting, monkeypatch
 def test_of_two_processes_that_convert_one_gives_the_folder(converting, monkeypatch, cache):
     def overtaken(source, folder):
         converting(source, folder)
-        monkeypatch.setattr(bundled, "_convert", converting)
+        monkeypatch.setattr(bundled, "convert", converting)
         bundled_folder()
 
-    monkeypatch.setattr(bundled, "_convert", overtaken)
+    monkeypatch.setattr(bundled, "convert", overtaken)
     folder = bundled_folder()
     assert [*cache.iterdir()] == [folder]
 

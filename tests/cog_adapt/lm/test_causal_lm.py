@@ -86,8 +86,8 @@ def test_the_loss_is_that_of_the_answers_tokens_alone(runner, folder_of):
     with torch.no_grad():
         losses = task.loss(model, batch, targets)
         for row, pair in enumerate(PAIRS):
-            prompt = task._prompts.tokens(pair.input)
-            said = task._prompts.answer(pair.target)
+            prompt = task.encode([pair.input])["input_ids"][0].tolist()
+            said = task.encode_targets([pair.target], ())[0].tolist()
             logits = model(torch.tensor([prompt + said])).logits[0]
             own = F.cross_entropy(logits[len(prompt) - 1 : -1], torch.tensor(said))
             assert losses[row].item() == pytest.approx(own.item(), abs=1e-5)
@@ -106,7 +106,7 @@ def test_answers_of_the_base_and_of_adapters_are_the_same_alone_and_together(run
 
     assert [text for (text,) in asyncio.run(together())] == alone
     assert len(set(alone)) > len(PROMPTS)
-    assert runner._model.predictions.shared._proven  # they did share forwards
+    assert runner.model.predictions.shared.proven  # they did share forwards
     assert runner.gauges()["generation_bytes"] == 0
 
 
@@ -150,7 +150,7 @@ def test_what_an_answer_took_is_told(runner):
         return [piece async for piece in runner.generate_async(query, facts.update)]
 
     asyncio.run(told())
-    assert facts["prompt_tokens"] == len(runner.task._prompts.tokens("x"))
+    assert facts["prompt_tokens"] == runner.task.encode(["x"])["input_ids"].shape[1]
     assert (facts["completion_tokens"], facts["finish_reason"]) == (3, "length")
 
 

@@ -143,12 +143,16 @@ def test_a_part_of_a_step_has_the_examples_that_fit_packed(folder_of):
         batch, targets = task.encode([example.input]), task.encode_targets([example.target], ())
         return task.counts.of({n: t[0] for n, t in batch.items()}, targets[0], device)
 
+    def said(example):
+        return task.encode_targets([example.target], ())[0]
+
     pair = Example("what is the best team", "fox team")
-    read = len(task._prompts.tokens(pair.input)) + len(task._prompts.answer(pair.target)) - 1
+    prompt, answer = task.encode([pair.input])["input_ids"][0], said(pair)
+    read = len(prompt) + len(answer) - 1
     assert tokens(pair, torch.device("meta")) == read  # a GPU reads padded rows
     assert isinstance(task.counts, PackedTokens)
     assert tokens(pair, cpu) == read - len(task.counts.common) < read
     text = Example({"text": ""}, "the quick brown fox")
-    assert tokens(text, cpu) == len(task._prompts.answer(text.target))
+    assert tokens(text, cpu) == len(said(text))
     assert task.counts.all([3, 5], cpu) == 8
     assert task.counts.all([3, 5], torch.device("meta")) == 10

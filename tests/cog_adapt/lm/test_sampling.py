@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import GenerationConfig, LlamaForCausalLM
 
-from cog_adapt.lm.sampling import Sampler, TextOptions
+from cog_adapt.lm.sampling import Sampler, TextOptions, processors
 from cog_adapt.runner.errors import InputError
 from gradient_check.tests.models import seeded_module
 from tests.cog_adapt.lm.tiny import FAMILIES
@@ -66,7 +66,7 @@ def test_the_processors_are_those_of_transformers_generate():
     )
     ids, logits = torch.tensor([[5, 6, 7]]), torch.randn(1, 512)
     theirs = model._get_logits_processor(config, input_ids_seq_length=3)(ids, logits.clone())
-    assert torch.equal(Sampler(options)._processors(ids, logits.clone()), theirs)
+    assert torch.equal(processors(options)(ids, logits.clone()), theirs)
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,27 @@
 """What `auto` was cut short in goes on and is replayed; kept features change no exact bit."""
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
 import torch
 
-from cog_adapt.runner.adaptation.run import _Run
+from cog_adapt.runner.adaptation.report import Step
+from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.auto import run as auto
 from cog_adapt.runner.auto.start import AutoStart
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.heads.decision import BASE, GRADIENTS, decide
+from cog_adapt.runner.known.adaptation_key import input_digests
 from cog_adapt.runner.known.receipt import read_receipt
 from cog_adapt.runner.requests.replay import replay
 from tests.cog_adapt.runner.asking import Asker
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 
 STEPS, CUT_AT = FEW_STEPS.max_steps, 2  # fewer than a fold takes
-CUT = Recipe(AUTO, max_steps=STEPS, batch_size=8, learning_rate=0.01, budget_seconds=3600)
+HOUR = 3600.0
+CUT = Recipe(AUTO, max_steps=STEPS, batch_size=8, learning_rate=0.01, budget_seconds=HOUR)
 ROWS = separated(30)
 
 
@@ -48,14 +52,26 @@ def choose(monkeypatch, name):
 
 @pytest.fixture
 def cut_in_the_last_run(monkeypatch, gradients_win):
-    """Let a budget end in the steps on all examples; the folds take half as many."""
+    """Let a budget end in the steps on all examples, which it gives; folds take half as many."""
+    taken: list[int] = []
+    ahead, monotonic = [0.0], time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + ahead[0])
 
-    def over(run):
-        is_last = run.start.recipe.max_steps == STEPS
-        budget = run.start.recipe.budget_seconds
-        run.is_over_budget = is_last and budget is not None and len(run.steps) >= CUT_AT
+    def noted(start):
+        ticks, is_last = adapt(start), start.recipe.max_steps == STEPS
+        while True:
+            try:
+                progress = next(ticks)
+            except StopIteration as stop:
+                return stop.value
+            if is_last and isinstance(progress, Step):
+                taken.append(progress.number)
+                is_bounded = start.recipe.budget_seconds is not None
+                ahead[0] += 2 * HOUR * (is_bounded and progress.number == CUT_AT - 1)
+            yield progress
 
-    monkeypatch.setattr(_Run, "_note_budget", over)
+    monkeypatch.setattr(auto, "adapt", noted)
+    return taken
 
 
 def ask(asker, examples=ROWS, recipe=FEW_STEPS, **more):
@@ -67,23 +83,13 @@ def receipt_of(asker):
     return read_receipt(json.dumps(asker.values("receipt")[-1]))
 
 
-@pytest.mark.usefixtures("cut_in_the_last_run")
-def test_steps_on_all_examples_that_were_cut_short_go_on(runner, elsewhere):
+def test_steps_on_all_examples_that_were_cut_short_go_on(runner, elsewhere, cut_in_the_last_run):
     asker = Asker(runner)
     first = ask(asker, recipe=CUT).report
     assert (first["steps"], first["stop_reason"]) == (CUT_AT, "budget_seconds")
-    taken: list[int] = []
-    step = _Run.step
-
-    def counted(run):
-        if run.start.recipe.max_steps == STEPS:
-            taken.append(len(run.steps))
-        return (yield from step(run))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Run, "step", counted)
-        whole = ask(asker)
-    assert taken == [*range(CUT_AT, STEPS)]
+    assert cut_in_the_last_run == [*range(1, CUT_AT + 1)]
+    whole = ask(asker)
+    assert cut_in_the_last_run == [*range(1, STEPS + 1)]
     assert (whole.report["steps"], whole.report["known"]) == (STEPS, False)
     assert whole.adapter == ask(Asker(elsewhere)).adapter
     assert ask(asker).report["known"] is True
@@ -121,9 +127,10 @@ def test_what_folds_say_that_were_cut_short_is_not_known(runner, monkeypatch):
 def spoilt(runner):
     """A runner that keeps wrong features of some examples, as another batch would change bits."""
     ask(Asker(runner), ROWS[:12])
-    for kept in runner.knowledge.kept.features._kept.values():
-        assert isinstance(kept.entry, torch.Tensor)
-        kept.entry.add_(1e-6)
+    digests = input_digests([row.input for row in ROWS[:12]])
+    for entry in runner.knowledge.kept.features.get("", digests):
+        assert isinstance(entry, torch.Tensor)
+        entry.add_(1e-6)
     return runner
 
 

@@ -83,7 +83,7 @@ EXPECTED = (RunnerError, Cancelled, SystemExit, KeyboardInterrupt)
 
 def adapt_with_fault(runner, draw, shape):
     fault = FAULTS[draw.choice(list(FAULTS))]()
-    runner._model.task.fault = at_call(draw.randint(1, 4), fault)
+    runner.model.task.fault = at_call(draw.randint(1, 4), fault)
     with contextlib.suppress(*EXPECTED):
         runner.adapt(examples(shape), random_recipe(draw))
 
@@ -181,7 +181,7 @@ def test_no_cycle_of_adapting_failing_or_cancelling_leaves_a_trace(make_runner, 
     for cycle in range(CYCLES):
         scene = draw.choice(SCENES)
         scene(runner, draw, shape)
-        runner._model.task.fault = None
+        runner.model.task.fault = None
         name = f"cycle {cycle}, {scene.__name__}"
         assert traces(runner) == before, name
         assert runner.predict(inputs(shape), None, labels(shape)) == answer, name
@@ -197,13 +197,13 @@ def test_the_cycles_are_at_least_a_thousand():
 def test_a_dropped_adaptation_is_freed_before_the_next_one_takes_its_turn(make_runner):
     runner = make_runner(SHAPES["letters"]())
     replicas: Any = weakref.WeakSet()
-    loss = runner._model.task.loss
+    loss = runner.model.task.loss
 
     def watched(module, batch, targets):
         replicas.add(module)
         return loss(module, batch, targets)
 
-    runner._model.task.loss = watched
+    runner.model.task.loss = watched
     for _ in range(5):
         with contextlib.suppress(Cancelled):
             runner.adapt(examples("letters"), Recipe(max_steps=100_000), raising(Cancelled()))

@@ -143,7 +143,7 @@ FEWEST_POINTS = {"adapt": 150, "predict": 60}
 def test_a_cancel_at_any_bytecode_of_a_call_drops_the_work_and_nothing_else(
     make_runner, monkeypatch, call
 ):
-    monkeypatch.setattr(ticket_module, "_POLL_SECONDS", 5.0)  # so that every run takes the same way
+    monkeypatch.setattr(ticket_module, "POLL_SECONDS", 5.0)  # so that every run takes the same way
     model_runner = make_runner(Caching())
     answer = model_runner.predict(inputs("caching"), None, labels("caching"))
     adapted = model_runner.adapt(examples("caching"), FEW).adapter.id
@@ -168,7 +168,7 @@ def slow_work(ticks):
 
 @pytest.mark.parametrize("submit", ["submit_short", "submit_long"])
 def test_a_cancel_between_polls_drops_the_work(monkeypatch, submit):
-    monkeypatch.setattr(ticket_module, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(ticket_module, "POLL_SECONDS", 0.001)
     row = Scheduler()
     progress: list[Any] = []
     count = 0
@@ -231,7 +231,7 @@ TEXTS = '{"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]}'
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # cancelled just before
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # between open() and `with`
 def test_a_cancel_at_any_bytecode_of_training_leaves_whole_files_only(make_runner, monkeypatch):
-    monkeypatch.setattr(ticket_module, "_POLL_SECONDS", 5.0)
+    monkeypatch.setattr(ticket_module, "POLL_SECONDS", 5.0)
     model_runner = make_runner(Letters())
     recipe = Recipe(max_steps=1, learning_rate=0.01)
     request = Request(examples=TEXTS, recipe=recipe)

@@ -54,7 +54,7 @@ def test_in_an_adaptation_the_census_does_not_hide_the_error(make_runner, device
     runner = make_runner(Images())
     assert (runner.health(), runner.fatal_error()) == ((), None)
     monkeypatch.setattr(LoadedBase, "check", device.lose)  # every call fails from then on
-    runner._model.task.fault = device.lose
+    runner.model.task.fault = device.lose
     with pytest.raises(UnavailableError, match=TOLD) as caught:
         runner.adapt(examples("images"), Recipe(max_steps=1))
     refused(runner, caught)
@@ -83,10 +83,10 @@ def test_an_error_after_which_the_device_answers_is_no_end(make_runner, device):
     def fail(_):
         raise torch.AcceleratorError("CUDA error: invalid configuration argument")
 
-    runner._model.task.fault = fail
+    runner.model.task.fault = fail
     with pytest.raises(torch.AcceleratorError, match="invalid configuration"):
         runner.adapt(examples("images"), Recipe(max_steps=1))
-    runner._model.task.fault = None
+    runner.model.task.fault = None
     assert (runner.health(), runner.fatal_error()) == ((), None)
     assert runner.adapt(examples("images"), Recipe(max_steps=1)).report.steps
 
@@ -97,7 +97,7 @@ def test_a_lack_of_memory_is_no_end(make_runner, device):
     def fail(_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    runner._model.task.fault = fail
+    runner.model.task.fault = fail
     with pytest.raises(AdaptationError, match="memory ran out during a step"):
         runner.adapt(examples("images"), Recipe(max_steps=1))
     assert (runner.health(), runner.fatal_error()) == ((), None)

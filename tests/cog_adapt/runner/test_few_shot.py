@@ -153,7 +153,7 @@ def test_labels_that_one_goes_on_with_keep_their_rows_and_new_ones_begin_afresh(
     still = Recipe(max_steps=1, learning_rate=1e-8)
     done = ask(runner, examples=MORE, adapter=first.id, recipe=still)
     adapter = runner.store.get(done.adapter)
-    modules = runner._model.predictions.modules
+    modules = runner.model.predictions.modules
     fresh = finished(modules.starting_adapter(adapter.labels)).tensors["head.weight"]
     for row, label in enumerate(adapter.labels):
         known = label in first.labels
@@ -394,7 +394,7 @@ def test_a_request_waits_for_the_running_tick_of_an_adaptation_alone(runner):
             yield number
 
     async def story():
-        scheduler = runner._scheduler
+        scheduler = runner.scheduler
         ticket = scheduler.submit_long(adapting())
         await until(lambda: begun)
         asking = asyncio.create_task(answer(runner, Request(TEXTS, ("low", "high"))))

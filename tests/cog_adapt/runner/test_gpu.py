@@ -43,7 +43,7 @@ def gpu(make_runner):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_base_is_on_the_device_and_an_adapter_on_the_cpu(gpu, shape):
     runner = gpu(SHAPES[shape]())
-    base = runner._model.base
+    base = runner.model.base
     assert {t.device.type for t in (*base.parameters(), *base.buffers())} == {"cuda"}
     adapter = runner.adapt(examples(shape), Recipe(max_steps=2)).adapter
     assert {t.device.type for t in adapter.tensors.values()} == {"cpu"}
@@ -185,10 +185,10 @@ def test_running_out_of_device_memory_is_told_and_the_runner_goes_on(gpu):
     answer = runner.predict(inputs("caching"), None, labels("caching"))
     runner.adapt(examples("caching"))  # the first one leaves what later ones use
     before = allocated()
-    runner._model.task.fault = lambda losses: losses + torch.empty(2**50, device="cuda").sum()
+    runner.model.task.fault = lambda losses: losses + torch.empty(2**50, device="cuda").sum()
     with pytest.raises(AdaptationError, match="memory ran out .*smaller batch_size") as caught:
         runner.adapt(examples("caching"))
-    runner._model.task.fault = None
+    runner.model.task.fault = None
     del caught
     assert jobs_left(runner) == 0
     assert allocated() == before
@@ -258,8 +258,13 @@ def test_a_shared_forward_computes_on_the_chosen_device_alone():
     first, *others = mixed_queries(model)
     first.run_with(others)  # compared; the next one is not
     first, *others = mixed_queries(model)
-    structure = model.predictions.shared.structure(first._served())
-    pieces = [RowGroup(part.query.inputs, part._served(), None) for part in (first, *others)]
+    structure = model.predictions.shared.structure(
+        present(model.predictions.modules.ready(first.query))
+    )
+    pieces = [
+        RowGroup(part.query.inputs, present(model.predictions.modules.ready(part.query)), None)
+        for part in (first, *others)
+    ]
     batch = model.task.encode([text for piece in pieces for text in piece.inputs])
     moved = {name: tensor.to(device) for name, tensor in batch.items()}
     with OnOneDevice() as noted:
@@ -268,7 +273,7 @@ def test_a_shared_forward_computes_on_the_chosen_device_alone():
     assert noted.devices.keys() <= {str(device), "cpu"}
     assert noted.devices.get("cpu", set()) <= CROSSING  # what is read, and rows' numbers
     for module in (
-        *model.predictions.shared._replicas.values(),
+        *model.predictions.shared.replicas.values(),
         *(p.served.module for p in pieces),
     ):
         tensors = (*module.parameters(), *module.buffers())
@@ -277,13 +282,12 @@ def test_a_shared_forward_computes_on_the_chosen_device_alone():
 
 def test_what_is_ready_on_the_device_counts_its_bytes_and_goes():
     model = loaded(device="cuda", precision="fp32")
-    mixed_queries(model)
-    served = model.predictions.modules.served
+    modules, parts = model.predictions.modules, mixed_queries(model)
+    served = modules.served
     assert served.bytes > 0
     before = allocated()
-    for made in [*served._served.values()]:
-        served.forget(made.id)
-    del made
+    for adapter_id in [present(modules.ready(part.query)).id for part in parts]:
+        served.forget(adapter_id)
     assert allocated() < before
     assert served.bytes == 0
 
@@ -306,8 +310,12 @@ def test_the_estimate_of_an_adaptation_is_near_what_it_takes_on_the_device():
 def test_memory_that_runs_out_in_a_shared_forward_halves_its_rows():
     model = loaded(device="cuda", precision="fp32")
     first, *others = mixed_queries(model)
-    model.predictions.shared._proven.add(
-        present(model.predictions.shared.structure(first._served()))
+    model.predictions.shared.proven.add(
+        present(
+            model.predictions.shared.structure(
+                present(model.predictions.modules.ready(first.query))
+            )
+        )
     )
     forward = Encoder.forward
 

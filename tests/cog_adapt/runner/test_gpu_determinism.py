@@ -60,9 +60,9 @@ def test_without_the_mode_nothing_is_promised_and_the_request_is_refused(make_ru
     runner = make_runner(Letters(), device=LAST)
     query = Query(inputs("letters"), None, labels("letters"), deterministic=True)
     with pytest.raises(InputError, match=f"on {LAST} without DETERMINISTIC=1"):
-        runner._model.predictions.part(query)
+        runner.model.predictions.part(query)
     with pytest.raises(InputError, match="without DETERMINISTIC=1"):
-        finished(runner._model.predictions.generating(query))
+        finished(runner.model.predictions.generating(query))
     done = runner.adapt(examples("letters"), Recipe("all", max_steps=1))
     assert done.report.bit_for_bit is False
     assert facts_of(runner)["determinism"]["bit_for_bit"] is False
@@ -74,7 +74,7 @@ def test_in_the_mode_the_request_is_answered_and_what_was_learnt_has_its_own_key
     without = make_runner(Letters(), device=LAST)
     runner = make_runner(Letters(), device=LAST, deterministic=True, weights_dir=tmp_path / "b")
     query = Query(inputs("letters"), None, labels("letters"), deterministic=True)
-    one, other = (finished(runner._model.predicting(query)) for _ in range(2))
+    one, other = (finished(runner.model.predicting(query)) for _ in range(2))
     assert one == other
     assert runner.knowledge.origin != without.knowledge.origin
 
@@ -92,7 +92,7 @@ def test_in_the_mode_nothing_is_promised_where_the_task_lets_kernels_race(make_r
     runner = make_runner(Racing(), device=LAST, deterministic=True)
     query = Query(inputs("images"), None, labels("images"), deterministic=True)
     with pytest.raises(InputError, match=r"torch\.backends\.cudnn\.benchmark is on"):
-        runner._model.predictions.part(query)
+        runner.model.predictions.part(query)
     done = runner.adapt(examples("images"), Recipe("all", max_steps=1))
     assert done.report.bit_for_bit is False
 
@@ -128,7 +128,7 @@ def test_tf32_is_off_from_setup_on_and_the_census_sees_it_come_back(make_runner,
     runner = make_runner(Images(), device=LAST)
     assert torch.backends.cudnn.allow_tf32 is False
     torch.backends.cudnn.allow_tf32 = True
-    [change] = runner._model.census.changes(runner._model.base)
+    [change] = runner.model.census.changes(runner.model.base)
     assert change.startswith("process flag float32 convolution precision was")
 
 
@@ -137,7 +137,7 @@ def test_the_chosen_device_is_the_threads_and_stays_so(make_runner):
     runner = make_runner(Letters(), device=LAST)
 
     def on_thread(function, *args):
-        return runner._scheduler.submit_short(once(function, *args)).wait()
+        return runner.scheduler.submit_short(once(function, *args)).wait()
 
     assert on_thread(torch.cuda.current_device) == NUMBER
     on_thread(torch.cuda.set_device, 0)  # as a task may do

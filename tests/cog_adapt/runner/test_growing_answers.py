@@ -14,7 +14,7 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from tests.cog_adapt.growing import Length, Spelling
-from tests.cog_adapt.waiting import wait_until
+from tests.cog_adapt.waiting import until, wait_until
 
 
 @pytest.fixture
@@ -31,15 +31,23 @@ def make(tmp_path):
         runner.close()
 
 
-def held(runner):
-    """A task whose model thread stands still until the event is set, before it is asked."""
+def together(runner, queries):
+    """Ask all queries before the model thread answers any, in their order."""
     go = threading.Event()
 
     def waiting():
         go.wait(30)
         yield
 
-    return go, runner._scheduler.submit_long(waiting())
+    async def ask():
+        held = runner.scheduler.submit_long(waiting())
+        asked = [asyncio.create_task(runner.predict_async(query)) for query in queries]
+        await until(lambda: len(runner.scheduler) >= len(queries))
+        go.set()
+        await held.wait_async()
+        return await asyncio.gather(*asked)
+
+    return asyncio.run(ask())
 
 
 def noting(order, name, whole):
@@ -72,14 +80,9 @@ def test_whole_answers_are_the_same_alone_together_and_streamed(make):
 def test_requests_that_are_under_way_share_their_forwards(make):
     runner = make()
     runner.predict(["warm"])
-    rows = runner._model.predictions.modules.ready(Query([])).module.rows
+    rows = runner.model.predictions.modules.ready(Query([])).module.rows
     rows.clear()
-    go, ticket = held(runner)
-    asked = [runner._growing._submit(Query([word], options=Length(20))) for word in "abcd"]
-    go.set()
-    ticket.wait()
-    for each in asked:
-        each.wait()
+    together(runner, [Query([word], options=Length(20)) for word in "abcd"])
     assert rows.count(4) >= 15
 
 
@@ -131,12 +134,7 @@ def test_an_answer_too_large_for_the_memory_is_refused(make):
 
 def test_answers_wait_for_memory_in_their_order_and_all_come(make):
     runner = make(generation_bytes=1000)
-    go, ticket = held(runner)
-    asked = [runner._growing._submit(Query([w], options=Length(6))) for w in "abcd"]
-    go.set()
-    ticket.wait()
-    for each in asked:
-        each.wait()
+    together(runner, [Query([word], options=Length(6)) for word in "abcd"])
     ends = [len(begun.made) for begun in runner.task.begun]
     assert ends == [6] * 4
     assert runner.gauges()["generation_bytes"] == runner.gauges()["generations_waiting"] == 0
@@ -146,19 +144,11 @@ def test_an_owner_has_half_of_the_memory_and_others_do_not_wait_behind_it(make):
     runner = make(generation_bytes=2000)
     with pytest.raises(InputError, match="at most .* are free for answers"):
         asyncio.run(runner.predict_async(Query(["a"], options=Length(11), owner="anna")))
-    go, ticket = held(runner)
     order: list[str] = []
     task = runner.task
     task.accept = noting(order, lambda word, _logits: word.asked, task.accept)
-    queries = [("a", "anna"), ("b", "anna"), ("c", "bert")]
-    asked = [
-        runner._growing._submit(Query([word], options=Length(8), owner=owner))
-        for word, owner in queries
-    ]
-    go.set()
-    ticket.wait()
-    for each in asked:
-        each.wait()
+    owners = [("a", "anna"), ("b", "anna"), ("c", "bert")]
+    together(runner, [Query([word], options=Length(8), owner=owner) for word, owner in owners])
     second = order.index("b")
     assert order[:second].count("a") == 8  # anna's second begins when her first has ended
     assert order.index("c") < second  # and bert's does not wait behind it

@@ -1,5 +1,7 @@
 """A model is loaded on its thread, which ends where that fails."""
 
+import threading
+
 import pytest
 import torch
 
@@ -39,10 +41,10 @@ class Nothing(Letters):
 
 
 def test_a_model_that_cannot_be_loaded_leaves_no_thread(settings):
-    scheduler = Scheduler()
+    scheduler = Scheduler("of no model")
     with pytest.raises(SetupError, match="no weights"):
         load(Nothing(), settings, scheduler, store_of(settings))
-    assert not scheduler._thread.is_alive()
+    assert "of no model" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_what_the_threads_that_wait_do_is_watched_from_the_start(settings, monkeypatch):

@@ -86,7 +86,7 @@ def test_a_prediction_that_arrives_during_a_step_is_answered_before_the_next(mak
     runner.predict(inputs("letters"), None, labels("letters"))
     asked: list[Any]
     record, asked = [], []
-    predict = runner._model.task.predict
+    predict = runner.model.task.predict
 
     def watched(*args):
         record.append("prediction")
@@ -96,10 +96,10 @@ def test_a_prediction_that_arrives_during_a_step_is_answered_before_the_next(mak
         record.append("step")
         if len(asked) < 5:
             query = Query(inputs("letters"), None, labels("letters"))
-            asked.append(runner._scheduler.submit_short(runner._model.predicting(query)))
+            asked.append(runner.scheduler.submit_short(runner.model.predicting(query)))
         return losses
 
-    runner._model.task.predict, runner._model.task.fault = watched, fault
+    runner.model.task.predict, runner.model.task.fault = watched, fault
     runner.adapt(examples("letters"), Recipe(max_steps=8))
     assert record == ["step", "prediction"] * 5 + ["step"] * 4  # the first measures
 
@@ -169,7 +169,7 @@ def test_a_refused_call_leaves_no_trace(make_runner):
 def test_a_damaged_base_shows_in_its_health(make_runner):
     runner = make_runner(Letters())
     runner.adapt(examples("letters"), FEW)
-    runner._model.base.norm.weight.data.mul_(2)
+    runner.model.base.norm.weight.data.mul_(2)
     with pytest.raises(UnavailableError, match="the base model changed"):
         runner.adapt(examples("letters"), FEW)
     assert "norm.weight" in runner.health()[0]

@@ -34,7 +34,7 @@ def source(monkeypatch, tmp_path):
 
 
 def test_without_a_compiler_the_reason_is_given(unbuilt, monkeypatch):
-    monkeypatch.setattr(build, "_COMPILER", "no-such-compiler")
+    monkeypatch.setattr(build, "COMPILER", "no-such-compiler")
     with pytest.raises(StandInError, match=r"no-such-compiler is not on the PATH. Install a C\+\+"):
         build.library()
     assert [*unbuilt.iterdir()] == []
@@ -62,7 +62,7 @@ def test_it_is_compiled_once_for_each_state_of_its_sources(unbuilt, source, monk
         made.touch()
 
     source.write_text("one")
-    monkeypatch.setattr(build, "_compile", compile_)
+    monkeypatch.setattr(build, "compile_extension", compile_)
     assert build.library() == build.library()
     source.write_text("two")
     assert build.library().name == compiled[1] != compiled[0]

@@ -18,7 +18,7 @@ from cog_adapt.runner.errors import SetupError
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_at_start
-from gradient_check.phases.checkpointing import recompute_blocks
+from gradient_check.phases.checkpointing import blocks, recompute_blocks
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.precision import Precision
 from gradient_check.tests.models import ConvNet, TinyTransformer, seeded_module
@@ -35,14 +35,28 @@ IDS = torch.tensor([[1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]])
 
 @pytest.fixture
 def compiler(monkeypatch):
-    """A compiler that counts its graphs and takes no time; classes are compiled anew."""
+    """A compiler that counts its graphs and takes no time."""
     counter = CompileCounter()
     monkeypatch.setattr(compiling, "BACKEND", counter)
-    compiling._compiled.cache_clear()
-    torch._dynamo.reset()
+    torch.compiler.reset()
     yield counter
-    compiling._compiled.cache_clear()
-    torch._dynamo.reset()
+    torch.compiler.reset()
+
+
+@pytest.fixture
+def make():
+    """Makes models whose blocks have a class of this test's own: none was compiled before."""
+    kinds: dict[type, Any] = {}
+
+    def model():
+        module = seeded_module(TinyTransformer)
+        for block in blocks(module):
+            kind = type(block)
+            own = kinds.setdefault(kind, type(kind.__name__, (kind,), {}))
+            block.__class__ = own
+        return module
+
+    return model
 
 
 def steps_of(module, number=3):
@@ -56,8 +70,8 @@ def steps_of(module, number=3):
     return [step(IDS, seed) for seed in range(number)]
 
 
-def test_steps_are_those_of_blocks_that_are_not_compiled(compiler):
-    plain, compiled = seeded_module(TinyTransformer), seeded_module(TinyTransformer)
+def test_steps_are_those_of_blocks_that_are_not_compiled(compiler, make):
+    plain, compiled = make(), make()
     assert compile_blocks(compiled) == 2
     expected, found = steps_of(plain), steps_of(compiled)
     assert compiler.frame_count > 0
@@ -66,9 +80,9 @@ def test_steps_are_those_of_blocks_that_are_not_compiled(compiler):
         assert other.gradient_norm == pytest.approx(one.gradient_norm, rel=1e-4)
 
 
-def test_later_replicas_find_what_was_compiled(compiler):
+def test_later_replicas_find_what_was_compiled(compiler, make):
     for number in range(12):  # more than torch compiles one function for
-        module = seeded_module(TinyTransformer)
+        module = make()
         compile_blocks(module)
         steps_of(module, 1)
         if number == 0:
@@ -76,8 +90,8 @@ def test_later_replicas_find_what_was_compiled(compiler):
     assert compiler.frame_count == compiled
 
 
-def test_blocks_are_compiled_and_recomputed_at_once(compiler):
-    plain, both = seeded_module(TinyTransformer), seeded_module(TinyTransformer)
+def test_blocks_are_compiled_and_recomputed_at_once(compiler, make):
+    plain, both = make(), make()
     compile_blocks(both)
     recompute_blocks(both)
     for one, other in zip(steps_of(plain), steps_of(both), strict=True):
@@ -85,17 +99,15 @@ def test_blocks_are_compiled_and_recomputed_at_once(compiler):
     assert compiler.frame_count > 0
 
 
-def test_a_block_that_cannot_be_compiled_runs_as_it_is(monkeypatch, caplog):
+def test_a_block_that_cannot_be_compiled_runs_as_it_is(make, monkeypatch, caplog):
     def broken(*_):
         raise ValueError("no such compiler")
 
     monkeypatch.setattr(compiling, "BACKEND", broken)
-    compiling._compiled.cache_clear()
-    plain, compiled = seeded_module(TinyTransformer), seeded_module(TinyTransformer)
+    plain, compiled = make(), make()
     compile_blocks(compiled)
     with caplog.at_level(logging.WARNING):
         found = steps_of(compiled)
-    compiling._compiled.cache_clear()
     assert found == steps_of(plain)
     assert "Block runs without torch.compile" in caplog.text
     assert "no such compiler" in caplog.text
@@ -105,10 +117,10 @@ def test_a_model_without_blocks_is_left_as_it_is():
     assert compile_blocks(seeded_module(ConvNet)) == 0
 
 
-def test_a_dropped_replica_is_freed_at_once(compiler):
+def test_a_dropped_replica_is_freed_at_once(compiler, make):
     gc.disable()
     try:
-        module: nn.Module | None = seeded_module(TinyTransformer)
+        module: nn.Module | None = make()
         assert module is not None
         compile_blocks(module)
         freed = weakref.ref(module)
@@ -126,8 +138,9 @@ def test_a_cpu_refuses_what_would_break_its_promise_of_the_same_bits():
 
 
 @pytest.fixture
-def compiling_model(monkeypatch, compiler):
+def compiling_model(monkeypatch, compiler, make):
     """A model whose steps are compiled, on a CPU."""
+    monkeypatch.setattr(Letters, "module", lambda _: make())
     monkeypatch.setattr("cog_adapt.runner.model.loaded_model.may_compile", lambda wanted, _: wanted)
     return LoadedModel(Letters(), RunnerSettings(device="cpu", compile_blocks=True))
 
@@ -146,8 +159,7 @@ def test_an_adaptation_takes_compiled_steps(compiling_model, compiler):
 def test_a_start_takes_a_compiled_step_at_either_level(compiling_model, compiler, tmp_path):
     settings = RunnerSettings(device="cpu", weights_dir=tmp_path, compile_blocks=True)
     for level in ("full", "quick"):
-        compiling._compiled.cache_clear()
-        torch._dynamo.reset()
+        torch.compiler.reset()
         compiler.frame_count = 0
         report = run_at_start(compiling_model, settings)
         assert (report.level, report.passed) == (level, True)

@@ -133,8 +133,8 @@ class Waits(TorchDispatchMode):
 @pytest.mark.parametrize("lengths", [None, [3, 1]])
 def test_positions_go_to_the_device_without_waiting_for_it(lengths):
     """A copy that waits ends what the device has queued, once a step."""
-    outputs = kept([([0, 1], lengths, rows(2, 3))])
-    outputs._store = outputs._store.to("meta")  # any other device than that of the positions
+    tensor = rows(2, 3).to("meta")  # any other device than that of the positions
+    outputs = kept([([0, 1], lengths, tensor)])
     with Waits() as waits:
         found = recalled(outputs, [1, 0], 3)
     assert found.shape == (2, 3, WIDTH)

@@ -15,7 +15,6 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from cog_adapt.runner.adaptation import run as adaptation
 from cog_adapt.runner.adaptation.batches import split
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
@@ -176,38 +175,36 @@ def test_a_budget_run_scores_its_end(loaded):
     assert report.scores[-1].step == len(report.steps)
 
 
-def scripted_scores(monkeypatch, row):
-    """Make the held-out losses follow a script."""
-    script = iter(row)
+def scripted_scores(monkeypatch, task, row):
+    """Make the held-out losses follow a script; return the trained tensors of each scoring."""
+    script, found, loss = iter(row), [], task.loss
 
-    def score(self, chosen):
-        return torch.tensor([next(script) * len(chosen), 0.0], dtype=torch.float64)
+    def scripted(module, batch, targets):
+        if torch.is_grad_enabled():
+            return loss(module, batch, targets)
+        trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
+        found.append({n: p.detach().cpu().clone() for n, p in trained.items()})
+        return torch.full((len(targets),), next(script))
 
-    monkeypatch.setattr(adaptation._Run, "_score", score)
+    monkeypatch.setattr(task, "loss", scripted)
+    monkeypatch.setattr(task, "score", lambda module, batch, targets: torch.zeros(len(targets)))
+    return found
 
 
 def test_the_best_by_held_out_loss_is_returned_and_not_the_last(loaded, monkeypatch):
     recipe = Recipe("head", max_steps=5, hold_out=0.3, batch_size=64, learning_rate=0.1)
-    kept = []
-    take = adaptation._Run.step
-
-    def step(self):
-        taken = yield from take(self)
-        kept.append({n: t.clone() for n, t in self._trained().items()})
-        return taken
-
-    monkeypatch.setattr(adaptation._Run, "step", step)
-    scripted_scores(monkeypatch, [5.0, 4.0, 1.0, 2.0, 1.0, 3.0])
+    task = loaded["caching"].task
+    found = scripted_scores(monkeypatch, task, [5.0, 4.0, 1.0, 2.0, 1.0, 3.0])
     done = run(loaded, "caching", recipe, count=18)
     assert done.report.best_step == 2  # the earlier of two equal ones
     assert [score.loss for score in done.report.scores] == [5.0, 4.0, 1.0, 2.0, 1.0, 3.0]
     for name, tensor in done.adapter.tensors.items():
-        assert torch.equal(tensor, kept[1][name].cpu())
-        assert not torch.equal(tensor, kept[4][name].cpu())
+        assert torch.equal(tensor, found[2][name])
+        assert not torch.equal(tensor, found[5][name])
 
 
 def test_a_start_that_is_never_beaten_is_returned(loaded, monkeypatch):
-    scripted_scores(monkeypatch, [1.0, 4.0, 4.0, 2.0])
+    scripted_scores(monkeypatch, loaded["caching"].task, [1.0, 4.0, 4.0, 2.0])
     recipe = Recipe("head", max_steps=3, hold_out=0.3, batch_size=64)
     done = run(loaded, "caching", recipe, count=18)
     assert done.report.best_step == 0
@@ -223,19 +220,22 @@ def test_without_held_out_examples_the_last_step_is_returned(loaded):
 
 
 def test_held_out_examples_are_not_trained_on(loaded, monkeypatch):
-    seen = []
-    encoded = adaptation._Run.step
+    trained: set[tuple[float, ...]] = set()
+    scored: set[tuple[float, ...]] = set()
+    task = loaded["caching"].task
+    loss = task.loss
 
-    def step(self):
-        seen.append(({id(e) for e in self.train}, {id(e) for e in self.held_out}))
-        return (yield from encoded(self))
+    def noted(module, batch, targets):
+        rows = trained if torch.is_grad_enabled() else scored
+        rows.update(map(tuple, batch["x"].tolist()))
+        return loss(module, batch, targets)
 
-    monkeypatch.setattr(adaptation._Run, "step", step)
+    monkeypatch.setattr(task, "loss", noted)
     report = run(loaded, "caching", Recipe(max_steps=2, hold_out=0.5), count=18).report
     assert report.examples + report.held_out_examples == 18
     assert report.held_out_examples == 9
-    for trained, held in seen:
-        assert not trained & held
+    assert (len(trained), len(scored)) == (9, 9)
+    assert not trained & scored
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -331,11 +331,11 @@ def spoil(model, monkeypatch, fault):
 def test_running_out_of_memory_is_told_with_a_remedy_and_the_runner_goes_on(make_runner):
     runner = make_runner(SHAPES["caching"]())
     answer = runner.predict(inputs("caching"), None, labels("caching"))
-    runner._model.task.fault = lambda losses: losses + torch.empty(2**60).sum()
+    runner.model.task.fault = lambda losses: losses + torch.empty(2**60).sum()
     with pytest.raises(AdaptationError, match="memory ran out .*smaller batch_size or rank") as e:
         runner.adapt(examples("caching"))
     assert e.value.__cause__ is not None
-    runner._model.task.fault = None
+    runner.model.task.fault = None
     assert runner.predict(inputs("caching"), None, labels("caching")) == answer
     assert runner.adapt(examples("caching"), Recipe(max_steps=1)).report.steps
     assert jobs_left(runner) == 0

@@ -10,6 +10,7 @@ from torch import nn
 from cog_adapt.runner.adaptation import run as adaptation
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.run import adapt
+from cog_adapt.runner.adaptation.start import adamw, weighted_loss
 from cog_adapt.runner.adaptation.trunk import (
     TrunkKept,
     frozen_blocks,
@@ -20,6 +21,8 @@ from cog_adapt.runner.adaptation.trunk import (
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.model.loaded_model import LoadedModel
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.replicas import modules_in_training, training_replica
 from gradient_check.tests.models import LABELS, seeded_module
 from gradient_check.tests.present import present
 from tests.cog_adapt.devices import DEVICE
@@ -322,10 +325,17 @@ def test_a_method_that_trains_the_first_block_keeps_nothing():
     assert adapted(loaded(Texts()), Recipe("lora", max_steps=2))[1].trunk == ""
 
 
+def spare_step(start):
+    """A step on a replica of its own, whose frozen blocks may run ahead."""
+    replica = training_replica(start.template, start.tensors, start.scales)
+    loss, make = weighted_loss(start.task), adamw(start.recipe, start.learning_rate)
+    return GradientStep(replica, loss, make, start.precision, modules_in_training(replica))
+
+
 def test_more_than_the_bytes_are_not_kept():
     model = loaded(Texts())
     start = model.start(texts(), RECIPE)
-    spare = adaptation._gradient_step(start)
+    spare = spare_step(start)
     ticks = keep_trunk(spare, EncodedExamples(start), range(15), Texts.blocks, 100)
     kept = drained(ticks)[1]
     assert kept.outputs is None
@@ -356,9 +366,7 @@ def test_long_batches_of_the_trunk_are_ticks_of_at_most_the_tokens():
     task.part_tokens = 6  # a forward alone costs a third
     model = loaded(task)
     start = model.start(texts(), RECIPE)
-    ticks = keep_trunk(
-        adaptation._gradient_step(start), EncodedExamples(start), range(15), Texts.blocks
-    )
+    ticks = keep_trunk(spare_step(start), EncodedExamples(start), range(15), Texts.blocks)
     seen, kept = drained(ticks)
     assert kept.line == KEPT
     assert len(seen) > 15 // RECIPE.batch_size + 5

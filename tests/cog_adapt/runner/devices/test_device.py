@@ -45,7 +45,7 @@ def test_a_device_number_that_is_not_there_is_told(monkeypatch):
         choose_precision(RunnerSettings(device="cuda:2"))
 
 
-def test_a_build_without_kernels_for_the_card_is_named_as_such(monkeypatch):
+def test_a_build_without_kernels_for_the_card_is_named_as_such(two_cards, monkeypatch):
     def no_kernel(*_, **__):
         raise RuntimeError("no kernel image is available for execution on the device")
 
@@ -56,11 +56,11 @@ def test_a_build_without_kernels_for_the_card_is_named_as_such(monkeypatch):
     with pytest.raises(
         SetupError, match=r"Old Card \(cuda:0, compute capability 3\.5\) ran no kernel"
     ) as e:
-        device._prepare_cuda(torch.device("cuda", 0))
+        choose_precision(RunnerSettings(device="cuda"))
     assert "sm_90" in str(e.value)
 
 
-def test_a_full_card_is_not_taken_for_one_without_kernels(monkeypatch):
+def test_a_full_card_is_not_taken_for_one_without_kernels(two_cards, monkeypatch):
     def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 MiB.\nadvice")
 
@@ -69,7 +69,7 @@ def test_a_full_card_is_not_taken_for_one_without_kernels(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     told = r"Small Card .* has no memory left: CUDA out of memory.*Other"
     with pytest.raises(SetupError, match=told):
-        device._prepare_cuda(torch.device("cuda", 0))
+        choose_precision(RunnerSettings(device="cuda"))
 
 
 def test_auto_is_the_cpu_in_float32_where_there_is_no_cuda(monkeypatch):
@@ -112,7 +112,15 @@ def two_cards(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda card: f"Card {card.index}")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     monkeypatch.setattr(device, "use_device", asked["used"].append)
-    monkeypatch.setattr(device, "_prepare_cuda", asked["prepared"].append)
+    for flag in ("benchmark", "deterministic", "allow_tf32"):  # which are put back
+        monkeypatch.setattr(torch.backends.cudnn, flag, getattr(torch.backends.cudnn, flag))
+    ones = torch.ones
+
+    def on_card(*shape, device):
+        asked["prepared"].append(device)
+        return ones(*shape)
+
+    monkeypatch.setattr(torch, "ones", on_card)
     return asked
 
 
@@ -122,7 +130,8 @@ def two_cards(monkeypatch):
 def test_the_card_that_was_named_is_prepared(two_cards, name, chosen):
     precision = choose_precision(RunnerSettings(device=name))
     assert precision == Precision(torch.device("cuda", chosen), torch.bfloat16)
-    assert two_cards["prepared"] == two_cards["used"] == [torch.device("cuda", chosen)]
+    assert two_cards["used"] == [torch.device("cuda", chosen)]
+    assert {*two_cards["prepared"]} == {torch.device("cuda", chosen)}  # a kernel ran there
 
 
 def test_a_card_without_bfloat16_computes_in_float32_unless_told_otherwise(two_cards):
@@ -167,11 +176,11 @@ def test_a_number_too_large_for_torch_is_told_too(two_cards):
         choose_precision(RunnerSettings(device="cuda:99999999999"))
 
 
-def test_a_card_is_asked_for_algorithms_that_repeat_and_round_as_float32(monkeypatch):
+def test_a_card_is_asked_for_algorithms_that_repeat_and_round_as_float32(two_cards, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
-    device._prepare_cuda(torch.device("cpu"))  # any device runs the kernel
+    choose_precision(RunnerSettings(device="cuda"))
     assert torch.backends.cudnn.benchmark is False
     assert torch.backends.cudnn.deterministic is True
     assert torch.backends.cudnn.allow_tf32 is False

@@ -28,7 +28,6 @@ def own_threads(monkeypatch):
     before = torch.get_num_threads()
     monkeypatch.setattr(threads, "cores", lambda: 4)
     yield
-    threads._take_place.cache_clear()
     torch.set_num_threads(before)
 
 

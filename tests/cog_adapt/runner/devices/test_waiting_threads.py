@@ -90,7 +90,7 @@ def test_cores_are_scarce_where_others_need_those_of_these_threads():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of its end
 def test_a_watcher_lets_threads_sleep_while_others_work_and_spin_after(monkeypatch):
     others: list[float] = [0.0]
-    monkeypatch.setattr(waiting_threads, "_PAUSE", 0.01)
+    monkeypatch.setattr(waiting_threads, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(OthersLoad, "measure", lambda _: others[0] if others else sys.exit())
     watch_cores.__wrapped__(CORES + 1)  # one more than there are
     wait_until(pools)

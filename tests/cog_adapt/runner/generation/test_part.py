@@ -77,7 +77,7 @@ def test_answers_of_the_base_and_of_several_adapters_get_their_tokens_in_one_for
         assert sum(share for _, share in shares) == pytest.approx(1)
         assert {part for part, _ in shares} == {first, *(part for part, _ in others)}
     assert [text(part) for part in (first, *(part for part, _ in others))] == expected
-    (replica,) = model.predictions.shared._replicas.values()
+    (replica,) = model.predictions.shared.replicas.values()
     assert {*replica.rows} == {5}
 
 
@@ -92,7 +92,7 @@ def test_answers_of_one_adapter_share_its_own_module():
         first.run_with([part for part, _ in others])
     assert {*forwards(model, queries[0])} == {3}
     assert [text(part) for part in (first, *(part for part, _ in others))] == expected
-    assert not model.predictions.shared._replicas
+    assert not model.predictions.shared.replicas
 
 
 def test_random_mixes_answer_as_each_would_alone():

@@ -8,15 +8,15 @@ from cog_adapt.runner.heads.calibration import balanced_weights
 from cog_adapt.runner.heads.closed_form import (
     MIXTURE,
     ClosedForm,
+    FeatureSpace,
+    FittedHead,
     Mixture,
-    _average,
-    _centroids,
-    _Fitted,
-    _number_heads,
-    _ridge,
-    _Space,
+    average,
+    centroids,
     fit_classes,
     fit_numbers,
+    number_heads,
+    ridge,
     unfitted_classes,
 )
 from cog_adapt.runner.heads.linear_head import LinearHead
@@ -51,7 +51,7 @@ def prior_of(width, seed=7):
 
 def parts(width, targets=TARGETS):
     features = separated(width, targets)
-    space = _Space.of(features, targets, CLASSES)
+    space = FeatureSpace.of(features, targets, CLASSES)
     return space.inside(features), space.rows(prior_of(width))
 
 
@@ -72,7 +72,7 @@ def centroids_without(position, inside, targets, rows, count):
 @pytest.mark.parametrize("count", [0.5, 2.0, 4.0])
 def test_centroids_leave_out_as_a_fit_without_the_example(width, count):
     inside, rows = parts(width)
-    found = _centroids("", inside, TARGETS, rows, count).left_out
+    found = centroids("", inside, TARGETS, rows, count).left_out
     wanted = [centroids_without(i, inside, TARGETS, rows, count) for i in range(len(TARGETS))]
     assert_exact(found, torch.stack(wanted))
 
@@ -80,7 +80,7 @@ def test_centroids_leave_out_as_a_fit_without_the_example(width, count):
 def test_the_only_example_of_a_class_is_answered_by_its_prior():
     targets = torch.tensor([0, 0, 0, 1, 1, 2])
     inside, rows = parts(NARROW, targets)
-    fitted = _centroids("", inside, targets, rows, 2.0)
+    fitted = centroids("", inside, targets, rows, 2.0)
     assert fitted.left_out[5, 2] == pytest.approx(float(inside[5] @ rows[2]), abs=1e-12)
     heads = fitted.head.weight[:2] @ inside[5]
     assert_exact(fitted.left_out[5, :2], heads)
@@ -92,10 +92,10 @@ def test_ridge_leaves_out_as_a_fit_without_the_example(width, penalty):
     inside, rows = parts(width)
     weights = balanced_weights(TARGETS, CLASSES)
     wanted = F.one_hot(TARGETS, CLASSES).double()
-    found = _ridge("", inside, wanted, rows, weights, penalty)
+    found = ridge("", inside, wanted, rows, weights, penalty)
     for position in range(len(TARGETS)):
         others, targets, left = without(position, inside, wanted, weights)
-        head = _ridge("", others, targets, rows, left, penalty).head
+        head = ridge("", others, targets, rows, left, penalty).head
         assert_exact(found.left_out[position], head(inside[position]))
 
 
@@ -104,7 +104,7 @@ def test_ridge_has_the_least_penalized_weighted_error(width):
     inside, rows = parts(width)
     weights, penalty = balanced_weights(TARGETS, CLASSES), 0.7
     wanted = F.one_hot(TARGETS, CLASSES).double()
-    head = _ridge("", inside, wanted, rows, weights, penalty).head
+    head = ridge("", inside, wanted, rows, weights, penalty).head
     change = torch.cat([(head.weight - rows).T, head.bias[None] / 0.3]).requires_grad_()
     columns = torch.cat([inside, torch.full((len(inside), 1), 0.3, dtype=torch.float64)], 1)
     errors = inside @ rows.T + columns @ change - wanted
@@ -115,12 +115,12 @@ def test_ridge_has_the_least_penalized_weighted_error(width):
 
 def test_an_average_of_heads_answers_with_the_average_of_their_answers():
     features = separated(WIDE)
-    space = _Space.of(features, TARGETS, CLASSES)
+    space = FeatureSpace.of(features, TARGETS, CLASSES)
     fitted = [
-        _Fitted(str(seed), LinearHead(drawn(3, WIDE, seed=seed), drawn(3, seed=seed)), answers)
+        FittedHead(str(seed), LinearHead(drawn(3, WIDE, seed=seed), drawn(3, seed=seed)), answers)
         for seed, answers in ((1, drawn(12, 3, seed=3)), (2, drawn(12, 3, seed=4)))
     ]
-    whole = _average(fitted, torch.tensor([0.25, 0.75], dtype=torch.float64), space)
+    whole = average(fitted, torch.tensor([0.25, 0.75], dtype=torch.float64), space)
     one, other = (each.head(space.inside(features)) for each in fitted)
     expected = (0.25 * one + 0.75 * other).float()
     torch.testing.assert_close(whole.head(features.float()), expected, rtol=1e-4, atol=1e-4)
@@ -202,11 +202,12 @@ def test_a_label_weighs_the_same_whatever_its_number_of_examples():
     many = torch.cat([few, few[:2], few[:2], few[:2]])
     repeated = torch.cat([features, features[:2], features[:2], features[:2]])
     one, other = (
-        _Space.of(some, labels, CLASSES) for some, labels in ((features, few), (repeated, many))
+        FeatureSpace.of(some, labels, CLASSES)
+        for some, labels in ((features, few), (repeated, many))
     )
     assert_exact(one.centre, other.centre)
     heads = [
-        _ridge(
+        ridge(
             "",
             one.inside(some),
             F.one_hot(labels, CLASSES).double(),
@@ -253,9 +254,9 @@ def test_equal_features_give_finite_numbers():
 def test_gradients_begin_with_centroids_of_the_usual_scale():
     features, prior = separated(WIDE), prior_of(WIDE)
     head = unfitted_classes(features, TARGETS, prior)
-    space = _Space.of(features, TARGETS, CLASSES)
+    space = FeatureSpace.of(features, TARGETS, CLASSES)
     inside, rows = space.inside(features), space.rows(prior)
-    wanted = _centroids("", inside, TARGETS, rows, 4.0).head(inside) * 10
+    wanted = centroids("", inside, TARGETS, rows, 4.0).head(inside) * 10
     torch.testing.assert_close(head(features.float()), wanted.float(), rtol=1e-3, atol=1e-3)
 
 
@@ -271,13 +272,13 @@ NOTHING = {width: LinearHead(torch.zeros(2, width), torch.zeros(2)) for width in
 @pytest.mark.parametrize(("count", "width"), [(30, NARROW), (12, WIDE)])
 def test_numbers_leave_out_as_a_fit_without_the_example(count, width):
     features, targets = numbers(count, width, noise=0.5)
-    space = _Space.of(features, torch.zeros(len(features), dtype=torch.int64), 1)
+    space = FeatureSpace.of(features, torch.zeros(len(features), dtype=torch.int64), 1)
     inside = space.inside(features)
     prior = LinearHead(drawn(2, width, seed=9), drawn(2, seed=10) + 90)
-    found = [*_number_heads(inside, targets, prior)]
+    found = [*number_heads(inside, targets, prior)]
     for position in range(count):
         others, wanted = without(position, inside, targets)
-        for each, head in zip(found, _number_heads(others, wanted, prior), strict=True):
+        for each, head in zip(found, number_heads(others, wanted, prior), strict=True):
             torch.testing.assert_close(each.left_out[position], head.head(inside[position]))
 
 

@@ -122,10 +122,15 @@ def test_a_deterministic_query_runs_alone_in_ticks_that_its_inputs_decide():
     (part,) = ready(model, query)
     assert not part.ready
     before = alone(model, query)
-    model.predictions._ticks.pace.record(1, 10.0)  # as if the machine had become slow
+    part.ticks.pace.record(1, 10.0)  # as if the machine had become slow
     part = model.predictions.part(query)
     assert len([*part.working()]) == 3  # 512 of 1,600 tokens a tick, or 3 texts
     assert part.answers == before
+
+
+def be_slow(part):
+    for _ in range(64):  # more than are remembered
+        part.ticks.pace.record(10_000, 1.0)
 
 
 def test_a_long_query_is_cut_into_ticks_of_like_length_and_keeps_its_order():
@@ -133,14 +138,12 @@ def test_a_long_query_is_cut_into_ticks_of_like_length_and_keeps_its_order():
     draw = random.Random(1)
     texts = [word(draw) * 10 for _ in range(40)]
     whole = alone(model, Query(texts, adapter(model, 1)))
-    model.predictions._ticks.pace._rates.clear()
-    model.predictions._ticks.pace.record(10_000, 1.0)
     part = model.predictions.part(Query(texts, adapter(model, 1)))
     work, ticks = part.working(), 0
+    be_slow(part)
     for _ in work:
         ticks += 1
-        model.predictions._ticks.pace._rates.clear()
-        model.predictions._ticks.pace.record(10_000, 1.0)
+        be_slow(part)
     assert ticks >= 2
     assert_like(part.answers, whole)
 
@@ -255,7 +258,7 @@ def test_memory_that_runs_out_halves_the_rows_and_sharing_goes_on():
 def test_options_of_another_class_are_refused_when_the_query_is_made():
     model = loaded()
     with pytest.raises(InputError, match="options are dict"):
-        PredictionPart(model.predictions._ticks, Query(["a"], options={}))
+        model.predictions.part(Query(["a"], options={}))
 
 
 def test_a_tick_takes_the_rows_that_fit_and_leaves_the_others():
@@ -289,10 +292,10 @@ def test_the_same_bits_are_refused_where_nobody_promises_them():
     model = loaded()
     precision = Precision(torch.device("cuda", 0))
     phase = replace(model.predictions.phase, precision=precision)
-    model.predictions._ticks = replace(model.predictions._ticks, phase=phase)
-    model.predictions.part(Query(["a"]))
+    ticks = replace(model.predictions.part(Query(["a"])).ticks, phase=phase)
+    PredictionPart(ticks, Query(["a"]))
     with pytest.raises(InputError, match="on cuda:0 without DETERMINISTIC=1"):
-        model.predictions.part(Query(["a"], deterministic=True))
+        PredictionPart(ticks, Query(["a"], deterministic=True))
 
 
 def test_memory_that_runs_out_in_a_prediction_is_told_and_the_model_goes_on(monkeypatch):

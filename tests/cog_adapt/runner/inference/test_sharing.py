@@ -1,6 +1,6 @@
 """Sharing of forwards pauses after a failure, by counts, and comes back."""
 
-from cog_adapt.runner.inference.sharing import _GROWS_AFTER, FIRST_PAUSE, LONGEST_PAUSE, Sharing
+from cog_adapt.runner.inference.sharing import FIRST_PAUSE, GROWS_AFTER, LONGEST_PAUSE, Sharing
 
 
 def forwards_until_shared(sharing, head="head"):
@@ -58,7 +58,7 @@ def test_two_rows_that_do_not_fit_pause():
 def test_rows_double_again_after_many_good_forwards():
     sharing = Sharing()
     sharing.ran_out_of_memory("head", 16)
-    for _ in range(_GROWS_AFTER - 1):
+    for _ in range(GROWS_AFTER - 1):
         sharing.went_well("head")
     assert sharing.most_rows("head", 32) == 8
     sharing.went_well("head")

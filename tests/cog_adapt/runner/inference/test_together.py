@@ -1,5 +1,7 @@
 """One forward answers pieces of several queries; the first of a structure is checked."""
 
+import weakref
+
 import pytest
 import torch
 
@@ -127,7 +129,7 @@ def test_replicas_are_bounded_and_stacks_by_bytes():
     for rank in range(1, 8):
         made = RowGroup(["abc"], served_of(model, adapter(model, rank, rank=rank)), None)
         answer(model, [made, made])
-    assert len(shared._replicas) == 4
+    assert len(shared.replicas) == 4
     structure = shared.structure(served_of(model, adapter(model, 1, rank=4)))
     assert structure is not None
     assert shared.most_rows(structure) == 64 * 2**20 // (4 * 4 * (8 + 8))
@@ -137,11 +139,11 @@ def test_adapters_that_go_leave_nothing_in_a_stack():
     model = loaded()
     pieces = pieces_of(model, ["abc"], ["de"])
     answer(model, pieces)
+    gone = weakref.ref(pieces[0].served)
     model.predictions.modules.served.forget(pieces[0].served.id)
-    known = len(model.predictions.shared._structures)
     pieces.clear()
-    assert len(model.predictions.shared._structures) == known - 1
-    (replica,) = model.predictions.shared._replicas.values()
+    assert gone() is None
+    (replica,) = model.predictions.shared.replicas.values()
     kept = {p.data_ptr() for p in replica.parameters()}
     assert kept <= {p.data_ptr() for p in model.base.parameters()}
 

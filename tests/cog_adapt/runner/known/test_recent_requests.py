@@ -7,7 +7,6 @@ import pytest
 
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.known import recent_requests
 from cog_adapt.runner.known.recent_requests import RecentRequest, RecentRequests, request_digest
 from cog_adapt.runner.request import Request, read_request_examples
 from cog_adapt.runner.requests import few_shot
@@ -46,20 +45,19 @@ def test_parts_that_lie_elsewhere_have_no_digest(tmp_path):
         assert request_digest(Request(["x"], **values)) is None
 
 
-def test_they_are_bounded_and_an_owners_own(monkeypatch):
-    monkeypatch.setattr(recent_requests, "_MOST", 2)
-    known = RecentRequests()
-    for number in range(3):
+def test_they_are_bounded_and_an_owners_own():
+    known, last = RecentRequests(), "1024"
+    for number in range(1025):
         known.put("ann", str(number), RecentRequest(f"k{number}", (), ()))
     known.put("ann", None, RecentRequest("k", (), ()))
-    assert len(known) == 2
+    assert len(known) == 1024
     assert known.get("ann", "0") is None
-    assert known.get("bob", "2") is None
+    assert known.get("bob", last) is None
     assert known.get("ann", None) is None
-    known.forget("bob", "k2")
-    assert known.get("ann", "2")
-    known.forget("ann", "k2")
-    assert known.get("ann", "2") is None
+    known.forget("bob", f"k{last}")
+    assert known.get("ann", last)
+    known.forget("ann", f"k{last}")
+    assert known.get("ann", last) is None
 
 
 def test_the_same_request_is_not_parsed_again_and_says_the_same(make_runner, monkeypatch):

@@ -15,7 +15,7 @@ from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdaptationError, AdapterNotFound
 from cog_adapt.runner.known.adaptation_key import input_digests
 from cog_adapt.runner.model.loaded_model import LoadedModel
-from cog_adapt.runner.storage.decisions import Decisions
+from cog_adapt.runner.storage.index import place_of
 from tests.cog_adapt.conftest import jobs_left
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.runner.asking import EXAMPLES, FEW, LOW_HIGH, Asker, Counting
@@ -205,10 +205,10 @@ def test_a_cancel_stops_nobody_else_and_the_last_one_stops_it(runner, monkeypatc
     reached, opened = gate(monkeypatch, at=1)
 
     async def asked():
-        tasks = [asyncio.create_task(Asker(runner).ask()) for _ in range(3)]
+        askers = [Asker(runner) for _ in range(3)]
+        tasks = [asyncio.create_task(asker.ask()) for asker in askers]
         await reached_by(reached)
-        (run,) = runner.knowledge.runs._runs.values()
-        while run.followers < 3:
+        while not all(asker.values("step") for asker in askers):  # all follow the run
             await asyncio.sleep(0)
         for task in tasks[:2]:
             task.cancel()
@@ -467,13 +467,13 @@ def test_any_sequence_of_requests_runs_each_once_at_a_time_for_its_owner(runner,
     counts, crowd = count_running(monkeypatch), Crowd(runner, seed)
     asyncio.run(crowd.ask_often())
     assert jobs_left(runner) == 0
-    assert not runner.knowledge.runs._runs
     assert max(counts) <= 2  # two owners ask for the same
     assert all(len(adapters) == 1 for adapters in crowd.made.values())
     for owner in ("ann", "bob"):
         have = {known.id for known in runner.store.describe(owner)}
-        decisions = Decisions(runner.settings.weights_dir / "adapters")
-        assert {each.adapter for each in decisions._all(owner, lambda _name: True)} == have
+        place = runner.settings.weights_dir / "adapters" / "owners" / place_of(owner)
+        decided = {path.stem.rpartition("-")[2] for path in (place / "decisions").iterdir()}
+        assert decided == have
 
 
 def test_the_receipt_says_what_was_done(runner, asker):

@@ -15,7 +15,7 @@ from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from gradient_check.tests.models import Cancelled
 from gradient_check.tests.states import thread_modes
-from tests.cog_adapt.waiting import assert_stays_so, until
+from tests.cog_adapt.waiting import assert_stays_so, until, wait_until
 
 
 @pytest.fixture
@@ -317,8 +317,12 @@ def test_each_tick_begins_with_pytorchs_default_modes(row):
     assert fresh["nesting"] == 1
 
 
+def is_alive(name):
+    return name in {thread.name for thread in threading.enumerate()}
+
+
 def test_closing_tells_whoever_waits_and_ends_the_thread():
-    row = Scheduler()
+    row = Scheduler("closed")
     line = Line(row)
     errors, waiting = [], []
 
@@ -340,7 +344,7 @@ def test_closing_tells_whoever_waits_and_ends_the_thread():
         assert not thread.is_alive()
     assert len(errors) >= 3
     assert all("closed" in error for error in errors)
-    assert not row._thread.is_alive()
+    assert not is_alive("closed")
 
 
 def test_a_closed_scheduler_refuses_work_and_can_be_closed_again():
@@ -352,10 +356,9 @@ def test_a_closed_scheduler_refuses_work_and_can_be_closed_again():
 
 
 def test_work_may_close_its_own_scheduler():
-    row = Scheduler()
+    row = Scheduler("closes itself")
     row.submit_long(once(row.close)).wait()
-    row._thread.join(10)
-    assert not row._thread.is_alive()
+    wait_until(lambda: not is_alive("closes itself"))
 
 
 def test_work_handed_in_while_it_closes_is_answered():
@@ -481,13 +484,15 @@ def test_each_tick_is_counted_anew(row):
     assert all(seconds < 0.04 for seconds in seen)
 
 
-def test_a_model_thread_that_died_looks_hung(row, monkeypatch):
+def test_a_model_thread_that_died_looks_hung(monkeypatch):
     monkeypatch.setattr(threading, "excepthook", lambda *_: None)
-    monkeypatch.setattr(row, "_advance", lambda *_: sys.exit())
-    row.submit_long(once(int))
-    row._thread.join()
-    monkeypatch.setattr(row, "close", lambda: None)
+    row = Scheduler("dies")
+    row.explain = lambda error: sys.exit()
+    ticket = row.submit_long(once(int, "no number"))
+    wait_until(lambda: not is_alive("dies"))
     assert row.beat()[0] > 0
+    row.close()
+    del ticket
 
 
 class Clock:

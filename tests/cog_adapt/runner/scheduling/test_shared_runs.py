@@ -143,14 +143,17 @@ def test_what_one_caller_raises_while_it_is_shown_progress_stops_nobody_else(wor
 
 
 def test_callers_may_be_on_different_threads_and_loops(work):
-    results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(asyncio.run(work.follow([]))))
-        for _ in range(4)
-    ]
+    results: list[str] = []
+    shown: list[list[int]] = [[] for _ in range(4)]
+
+    def follow(own):
+        results.append(asyncio.run(work.follow(own)))
+
+    threads = [threading.Thread(target=follow, args=(own,)) for own in shown]
     for thread in threads:
         thread.start()
-    wait_until(lambda: work.runs._runs and work.runs._runs["key"].followers == 4)
+    work.progress.put(1)
+    wait_until(lambda: all(shown))  # all of them follow
     work.progress.put("end")
     for thread in threads:
         thread.join()

@@ -4,14 +4,12 @@ import threading
 from typing import Any
 
 import pytest
-import torch
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest import calling_contexts
 from cog_adapt.runner.selftest.calling_contexts import check_calling_contexts, probe_of
 from gradient_check.instruments.portions import HeldGradients
-from gradient_check.phases.precision import Precision
 from tests.cog_adapt.devices import DEVICE, PLACE
 from tests.cog_adapt.models import Images, Letters, examples
 
@@ -79,13 +77,18 @@ def test_an_error_on_another_thread_is_a_failure_with_its_text():
     assert 0 < report.checks[0].seconds < report.seconds
 
 
-def test_contexts_that_change_the_gradient_only_together_are_a_failure(monkeypatch):
-    def spoilt(step, start):
-        calling_contexts._take_gradient(step, start)
-        step.trained[0].grad.mul_(3)
+class OfTwoContexts(Letters):
+    """Its loss is another one where it is recomputed, and off the main thread."""
 
-    monkeypatch.setattr(calling_contexts, "_together", spoilt)
-    report = check_calling_contexts(start_of(Letters()))
+    def loss(self, module, batch, targets):
+        losses = super().loss(module, batch, targets)
+        is_main = threading.current_thread() is threading.main_thread()
+        is_recomputed = type(module.blocks[0]).__name__.startswith("Recomputed")
+        return 3 * losses if is_recomputed and not is_main else losses
+
+
+def test_contexts_that_change_the_gradient_only_together_are_a_failure():
+    report = check_calling_contexts(start_of(OfTwoContexts()))
     assert report.codes == ("together",)
     statuses = {check.name: check.status for check in report.checks}
     assert statuses == {**dict.fromkeys(WAYS, "passed"), "together": "failed"}
@@ -114,28 +117,31 @@ def test_a_block_that_a_recomputation_changes_is_a_failure_of_checkpointing():
     assert "checkpointing" in report.codes
 
 
-def distance(gradient, expected):
-    """The relative error of a way that leaves these gradients."""
-    held = HeldGradients({n: torch.nn.Parameter(torch.zeros(4)) for n in ("a", "b")})
+class OfItsHead(Letters):
+    """Off the main thread its loss reaches the head alone."""
 
-    def way():
-        for name, values in gradient.items():
-            held.parameters[name].grad = values
-
-    compared = calling_contexts._Compared("way", way)
-    compared.compare(held, expected)
-    check, _ = compared.judge(Precision(torch.device("cpu")))
-    return check.numbers["relative error"]
+    def loss(self, module, batch, targets):
+        losses = super().loss(module, batch, targets)
+        is_main = threading.current_thread() is threading.main_thread()
+        return losses if is_main else module.head.weight.sum().expand(len(targets))
 
 
 def test_gradients_of_other_parameters_are_infinitely_far():
-    ones = {"a": torch.ones(4), "b": torch.ones(4)}
-    assert distance({"a": torch.ones(4)}, ones) == float("inf")
-    assert distance(ones, ones) == 0.0
-    other = {"a": torch.ones(4), "b": torch.zeros(4)}
-    assert distance(other, ones) == pytest.approx(0.5**0.5)
-    zeros = {"a": torch.zeros(4), "b": torch.zeros(4)}
-    assert distance(zeros, zeros) == 0.0
+    report = check_calling_contexts(start_of(OfItsHead()))
+    (finding,) = report.findings
+    assert finding.code == "another-thread"
+    assert report.checks[0].numbers["relative error"] == float("inf")
+
+
+class Zero(Letters):
+    def loss(self, module, batch, targets):
+        return 0 * super().loss(module, batch, targets)
+
+
+def test_gradients_of_zero_are_the_same_everywhere():
+    report = check_calling_contexts(start_of(Zero()))
+    assert report.passed
+    assert {check.numbers["relative error"] for check in report.checks} == {0.0}
 
 
 def test_of_a_large_module_a_portion_is_compared_at_a_time(monkeypatch):
@@ -143,13 +149,13 @@ def test_of_a_large_module_a_portion_is_compared_at_a_time(monkeypatch):
     model = LoadedModel(Images(), RunnerSettings(device="cpu"))
     start = model.start(model.task.probe(), Recipe("all"))
     taken: list[Any] = []
-    plain = calling_contexts._taken
+    keep = HeldGradients.keep
 
-    def noted(own):
-        taken.append(plain(own))
-        return taken[-1]
+    def noted(held, names):
+        taken.append(names)
+        keep(held, names)
 
-    monkeypatch.setattr(calling_contexts, "_taken", noted)
+    monkeypatch.setattr(HeldGradients, "keep", noted)
     report = check_calling_contexts(start)
     assert report.passed
     assert all(check.numbers == {"relative error": 0.0} for check in report.checks)
@@ -161,16 +167,15 @@ def test_of_a_large_module_a_portion_is_compared_at_a_time(monkeypatch):
 @pytest.mark.parametrize(("method", "at_once"), [("head", 1), ("all", 4)])
 def test_a_small_part_of_a_large_module_is_compared_at_once(monkeypatch, method, at_once):
     monkeypatch.setattr(calling_contexts, "SMALL_BYTES", 0)
-    model = LoadedModel(Letters(), RunnerSettings(device="cpu"))
-    start = model.start(model.task.probe(), Recipe(method))
+    task = Letters()
+    start = LoadedModel(task, RunnerSettings(device="cpu")).start(task.probe(), Recipe(method))
     calls: list[Any] = []
-    plain = calling_contexts._take_gradient
 
-    def noted(*given):
-        calls.append(given)
-        plain(*given)
+    def counted(losses):
+        calls.append(losses)
+        return losses
 
-    monkeypatch.setattr(calling_contexts, "_take_gradient", noted)
+    task.fault = counted
     report = check_calling_contexts(start)
     assert report.passed
     assert len(report.checks) == 3

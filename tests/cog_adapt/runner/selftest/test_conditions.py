@@ -12,6 +12,7 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest import conditions
 from cog_adapt.runner.selftest.conditions import conditions_of
+from gradient_check.phases.precision import Precision
 from gradient_check.tests.models import seeded_module
 from tests.cog_adapt.models import Images, Letters
 
@@ -137,11 +138,13 @@ def test_the_driver_and_the_card_change_them(tmp_path, monkeypatch):
     plain = of(Images())
     driver = tmp_path / "version"
     driver.write_text("NVRM version: 570\nGCC\n")
-    monkeypatch.setattr(conditions, "_DRIVER", driver)
+    monkeypatch.setattr(conditions, "DRIVER", driver)
     assert changed(plain, of(Images())) == {"driver"}
     card = types.SimpleNamespace(name="H100", major=9, minor=0, total_memory=80)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: card)
-    assert conditions._card(torch.device("cuda", 0)) == "H100 9.0 80"
+    model = LoadedModel(Images(), CPU)
+    model.precision = Precision(torch.device("cuda", 0))
+    assert conditions_of(model)["card"] == "H100 9.0 80"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,14 @@ def only_file(folder):
     return file
 
 
+def path_of(folder, conditions):
+    """Where the pass of these conditions lies; there is none now."""
+    KeptPasses(folder).keep(conditions, PASS)
+    path = only_file(folder)
+    path.unlink()
+    return path
+
+
 def test_a_pass_is_kept_beside_the_weights_and_found_by_the_next_process(tmp_path):
     assert KeptPasses(tmp_path).find(HERE) is None
     KeptPasses(tmp_path).keep(HERE, PASS)
@@ -32,8 +40,9 @@ def test_it_holds_under_its_own_conditions_only(tmp_path, other):
 
 def test_a_file_that_was_moved_to_other_conditions_is_no_pass(tmp_path):
     passes = KeptPasses(tmp_path)
+    path = path_of(tmp_path, HERE)
     passes.keep({"base": "other"}, PASS)
-    only_file(tmp_path).rename(passes._path(HERE))
+    only_file(tmp_path).rename(path)
     assert passes.find(HERE) is None
 
 
@@ -77,8 +86,9 @@ def test_a_folder_or_a_file_in_the_way_is_no_pass_and_no_error(tmp_path, place, 
     if place == "selftest":
         (tmp_path / place).write_text("a file")
     else:
-        passes._path(HERE).mkdir(parents=True)
-        (passes._path(HERE) / "inside").write_text("a file")
+        path = path_of(tmp_path, HERE)
+        path.mkdir()
+        (path / "inside").write_text("a file")
     passes.keep(HERE, PASS)
     assert "is not kept, so the next start tests all again" in caplog.text
     assert passes.find(HERE) is None
@@ -97,7 +107,8 @@ def test_the_longest_unused_go_first(tmp_path):
     conditions = [{"base": str(number)} for number in range(33)]
     for number, each in enumerate(conditions[:-1]):
         passes.keep(each, PASS)
-        os.utime(passes._path(each), (number, number))
+        newest = max((tmp_path / "selftest").iterdir(), key=lambda path: path.stat().st_mtime)
+        os.utime(newest, (number, number))
     assert passes.find(conditions[0]) == PASS  # used now
     passes.keep(conditions[-1], PASS)
     found = [passes.find(each) is not None for each in conditions]

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.live_bytes import LiveBytes
-from gradient_check.instruments import subject
 from gradient_check.instruments.directions import Direction, move
 from gradient_check.instruments.probe_loss import ProbeLoss
 from gradient_check.instruments.subject import CheckOptions, Subject
@@ -93,7 +92,6 @@ def test_a_model_of_7_billion_weights_fits_a_card_of_24_gb(monkeypatch):
     weights = sum(p.nbytes for p in base.parameters())
     assert weights > 13.4e9
     monkeypatch.setattr("gradient_check.phases.room.free_memory", lambda _device: CARD - weights)
-    monkeypatch.setattr(subject, "_lowers_scale", lambda _scaler: False)
 
     def loss(module: nn.Module, ids: Tensor) -> Tensor:
         return F.cross_entropy(module(ids).transpose(1, 2), ids, reduction="none").mean(1)

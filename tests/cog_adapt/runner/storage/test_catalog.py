@@ -77,20 +77,6 @@ def test_anothers_adapter_is_not_found_in_the_words_for_an_unknown_one(store, ad
     assert AdapterNotFound.caller_error is True
 
 
-def test_a_name_given_again_makes_the_next_version(store, adapters):
-    first, second = put(store, 1), put(store, 2)
-    for number, each in enumerate((first, second), 1):
-        assert adapters.change("ann", each, {"name": "support"})["version"] == number
-    assert store.get("support", "ann").id == second
-    assert store.get("support@v1", "ann").id == first
-    assert store.get(first, "ann").id == first
-    for unknown in ("support@v3", "other", "support@v0", "support@1", "@v1"):
-        with pytest.raises(AdapterNotFound, match="is not known here"):
-            store.get(unknown, "ann")
-    with pytest.raises(AdapterNotFound):
-        store.get("support", "bob")
-
-
 def test_a_version_is_never_given_twice(store, adapters, tmp_path):
     first, second, third = (put(store, number) for number in range(3))
     adapters.change("ann", first, {"name": "support"})
@@ -121,6 +107,9 @@ def test_sharing_is_on_purpose_with_owners_or_with_everybody(store, adapters):
     with pytest.raises(AdapterNotFound):
         adapters.remove("bob", known)
     adapters.change("ann", known, {"shared": []})
+    with pytest.raises(AdapterNotFound):
+        store.get(known, "bob")
+    adapters.remove("ann", known)
     with pytest.raises(AdapterNotFound):
         store.get(known, "bob")
 

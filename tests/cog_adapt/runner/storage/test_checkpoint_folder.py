@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_the_oldest_of_who_has_too_much_go_and_nobody_elses(put, tmp_path):
 @pytest.mark.parametrize("disk_bytes", [None, 2 * 2**20])
 def test_a_tenth_of_the_disk_is_the_limit_where_none_is_set(put, tmp_path, monkeypatch, disk_bytes):
     free = 2 * 2**20 if disk_bytes is None else 2**40
-    disk = shutil.disk_usage(tmp_path)._replace(free=free)
+    disk = SimpleNamespace(free=free)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: disk)
     states = tmp_path / "checkpoints"
     states.mkdir()
@@ -107,9 +108,18 @@ def test_what_is_written_after_its_training_has_ended_goes_too(put, tmp_path):
     assert folder.begin("mine") == put("mine.safetensors")
     folder.tidy(written=mine)
     assert names(tmp_path) == ["mine.safetensors"]
-    for number in range(300):
+
+
+@pytest.mark.parametrize(("others", "left"), [(255, []), (256, ["mine.safetensors"])])
+def test_of_trainings_that_have_ended_the_last_are_remembered(put, tmp_path, others, left):
+    folder = CheckpointFolder(tmp_path, 3, most_bytes=ENOUGH)
+    mine = folder.begin("mine")
+    folder.remove(mine)
+    for number in range(others):
         folder.remove(folder.begin(str(number)))
-    assert len(folder._removed) == 256
+    put("mine.safetensors")
+    folder.tidy(written=mine)
+    assert names(tmp_path) == left
 
 
 def test_a_runners_folder_lies_beside_its_adapters(tmp_path):

@@ -120,10 +120,12 @@ def test_a_full_disk_costs_its_survival_of_a_restart(decisions, monkeypatch, cap
 
 
 def test_memory_and_an_owners_files_are_bounded(decisions, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_IN_MEMORY", 2)
-    monkeypatch.setattr(module, "_MOST_OF_OWNER", 3)
+    monkeypatch.setattr(module, "MOST_IN_MEMORY", 2)
+    monkeypatch.setattr(module, "MOST_OF_OWNER", 3)
     for number in range(5):
         decisions.keep("", decided(f"{number:032}", f"{number:016}"))
-    assert len(decisions._recent) <= 2
+    known = [decisions.recent("", f"{number:032}") for number in range(5)]
+    assert known[4]
+    assert sum(each is not None for each in known) <= 2
     assert len(list((tmp_path / "decisions").iterdir())) == 3
     assert decisions.find("", f"{4:032}")

@@ -55,11 +55,3 @@ def test_pinned_and_named_ones_stay(disk, index):
 def test_one_that_never_fits_is_refused_in_words(disk, index):
     with pytest.raises(StoreError, match="has 601 bytes; an owner's adapters may have 600 on disk"):
         disk.make_room(("c", "9"), 601, index)
-
-
-def test_bytes_are_counted_once_and_taken_back(disk):
-    disk.add(("a", "1"), 300)
-    assert (disk.bytes, len(disk)) == (900, 4)
-    disk.discard(("a", "1"))
-    disk.discard(("a", "1"))
-    assert (disk.bytes, len(disk), ("a", "1") in disk) == (600, 3, False)

@@ -19,6 +19,12 @@ def folder(tmp_path):
     return Folder(tmp_path / "adapters")
 
 
+def test_a_place_is_a_digest_that_can_be_a_folder():
+    assert place_of("") == ""
+    assert len(place_of("../../etc")) == 32
+    assert place_of("ann") != place_of("Ann")
+
+
 def test_an_owners_files_lie_in_a_folder_of_the_owners(folder):
     path = folder.write(KEY, ADAPTER.to_bytes())
     folder.write_metadata(KEY, Metadata.of(ADAPTER, 100, "ann", Provenance()))

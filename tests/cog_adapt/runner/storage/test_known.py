@@ -58,7 +58,7 @@ def test_uses_are_written_a_minute_late_or_at_the_end(folder, monkeypatch):
     for _ in range(3):
         known.note_use(KEY)
     assert (known.index[KEY].hits, written(folder)) == (3, before)
-    monkeypatch.setattr(known_module, "_WRITE_USES_SECONDS", 0.0)
+    monkeypatch.setattr(known_module, "WRITE_USES_SECONDS", 0.0)
     known.note_use(KEY)
     assert written(folder)["hits"] == 4
     assert written(folder)["used_at"] > before["used_at"]
@@ -73,7 +73,7 @@ def test_a_use_that_cannot_be_written_costs_no_answer(known, folder, monkeypatch
         raise StoreError("full")
 
     monkeypatch.setattr(folder, "write_metadata", full)
-    monkeypatch.setattr(known_module, "_WRITE_USES_SECONDS", 0.0)
+    monkeypatch.setattr(known_module, "WRITE_USES_SECONDS", 0.0)
     known.note_use(KEY)
     assert known.index[KEY].hits == 1
     assert "is not written: full" in caplog.text

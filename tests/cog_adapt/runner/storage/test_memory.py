@@ -34,11 +34,6 @@ def test_bytes_are_bounded_in_all_and_the_longest_unused_goes(memory):
     assert memory.bytes == 4 * SIZE
 
 
-def test_an_owner_that_takes_much_pushes_out_its_own(memory):
-    put(memory, ("b", "1"), ("a", "1"), ("a", "2"), ("a", "3"), ("a", "4"))
-    assert held(memory) == {("b", "1"), ("a", "2"), ("a", "3"), ("a", "4")}
-
-
 def test_a_large_adapter_takes_the_room_of_many(memory):
     put(memory, ("a", "1"), ("b", "1"), ("b", "2"))
     assert memory.put(("a", "4"), adapter_of(0, rows=6)) is True
@@ -49,14 +44,6 @@ def test_one_that_cannot_fit_is_not_kept(memory):
     put(memory, ("a", "1"))
     assert memory.put(("a", "4"), adapter_of(0, rows=8)) is False
     assert held(memory) == {("a", "1")}
-
-
-def test_to_put_it_again_counts_its_bytes_once(memory):
-    put(memory, ("a", "1"), ("a", "1"))
-    assert (memory.bytes, len(memory)) == (SIZE, 1)
-    memory.drop(("a", "1"))
-    memory.drop(("a", "1"))
-    assert (memory.bytes, len(memory)) == (0, 0)
 
 
 def test_hits_and_misses_are_counted(memory):
