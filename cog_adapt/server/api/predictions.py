@@ -65,7 +65,13 @@ class PredictionRoutes:
             known = await self._find(call, asked)
             if known is not None:
                 return known
-            prediction = await self._start(call, asked)
+            try:
+                prediction = await self._start(call, asked)
+            except IdInUse:  # another server, of the same database, has begun an equal one since
+                known = await self._find(call, asked)
+                if known is None:
+                    raise
+                return known
         return await self._answer(call, prediction)
 
     async def _find(self, call: "_Call", asked: PredictionSpec) -> Response | None:
