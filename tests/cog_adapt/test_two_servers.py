@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -32,16 +33,17 @@ def servers(tmp_path_factory):
     env |= {"DATABASE_URL": cluster.empty()}
     try:
         with ExitStack() as stack:
-            door = {"predict": "learner.py:Learner", "env": env, "until": "up"}
-            both = [stack.enter_context(serving("mirror", folder, **door)) for _ in range(2)]
+            start = partial(serving, "mirror", folder, predict="learner.py:Learner", env=env)
+            both = [stack.enter_context(start(until="up")) for _ in range(2)]
             for each in both:
-                wait_for(
-                    lambda each=each: each.get("/readyz", headers=ADA).status_code == 200 or None,
-                    120,
-                )
+                wait_for(partial(is_ready, each), 120)
             yield both
     finally:
         cluster.remove()
+
+
+def is_ready(server):
+    return server.get("/readyz", headers=ADA).status_code == 200 or None
 
 
 def ask(server, method, path, body, **headers):
@@ -93,7 +95,7 @@ def test_a_version_of_a_name_is_given_once_whichever_server_is_asked(servers, ma
 
 def test_equal_puts_at_two_servers_are_one_prediction(servers, made):
     body, wait = {"input": {"adapter": made[0]}}, {"Prefer": "respond-async"}
-    statuses = Counter()
+    statuses: Counter[int] = Counter()
     for number in range(ROUNDS):
         path = f"/predictions/same{number}"
         answers = at_once(*[(server, "PUT", path, body, wait) for server in servers])
