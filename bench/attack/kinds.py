@@ -76,10 +76,11 @@ def measure_kinds(seconds: float, few: bool = False) -> list[dict[str, Any]]:
 def _inputs(field: str, files: Iterable[bytes]) -> Iterator[Inputs]:
     """Yield each file as an input, and as an example."""
     target = "label" if field == "images" else "target"
+    right = data_uri_of_row(field)
     for content in files:
-        uri = data_uri(content)
-        yield {field: [uri], "examples": [{"input": data_uri_of_row(field), target: "a"}]}
-        yield {field: [data_uri_of_row(field)], "examples": [{"input": uri, target: "a"}]}
+        uri, other = data_uri(content), {"input": right, target: "b"}
+        yield {field: [uri], "examples": [{"input": right, target: "a"}, other], "steps": 2}
+        yield {field: [right], "examples": [{"input": uri, target: "a"}, other], "steps": 2}
 
 
 def data_uri_of_row(field: str) -> str:
