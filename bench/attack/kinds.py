@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -148,9 +149,11 @@ def _attacked(kind: str, attacks: Mapping[str, Group], seconds: float) -> Iterat
             address = server.url.removeprefix("http://")
             document_of(address, bob, _READY_SECONDS)
             question = _question(kind, Caller(address, bob))
-            yield _row(f"{kind}: nothing", address, (ann, bob), question, lambda: (), seconds / 4)
-            for group, make in attacks.items():
-                yield _row(f"{kind}: {group}", address, (ann, bob), question, make, seconds)
+            row = partial(_row, address=address, keys=(ann, bob), question=question)
+            yield row(f"{kind}: nothing", make=lambda: (), seconds=seconds / 4)
+            yield from (
+                row(f"{kind}: {name}", make=a, seconds=seconds) for name, a in attacks.items()
+            )
 
 
 def _question(kind: str, caller: Caller) -> Question:
