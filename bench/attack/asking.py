@@ -14,16 +14,16 @@ PATIENCE = 120.0
 _READY_SECONDS = 120.0
 
 
-def document_of(address: str, key: str) -> dict[str, Any]:
+def document_of(address: str, key: str, patience: float = _READY_SECONDS) -> dict[str, Any]:
     """Wait until the server is ready; return its OpenAPI document."""
-    deadline = time.monotonic() + _READY_SECONDS
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         found = get(address, key, "/openapi.json") if get(address, key, "/readyz") else None
         if found:
             document: dict[str, Any] = json.loads(found)
             return document
         time.sleep(0.1)
-    raise TimeoutError(f"not ready after {_READY_SECONDS:g} s; see the server's log")
+    raise TimeoutError(f"not ready after {patience:g} s; see the server's log")
 
 
 def get(address: str, key: str, path: str) -> bytes | None:

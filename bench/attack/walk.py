@@ -1,6 +1,7 @@
 """Walks hostile values through every input, field, header and path, and times a second caller.
 
-Then one owner gives each kind of work, and another one's predictions are timed (`neighbours`).
+Then one owner gives each kind of work, and another one's predictions are timed (`neighbours`); the
+kinds of pictures and of speech are served and attacked (`kinds`).
 
 The server and everything that it is asked for are on the loopback interface, and end with the walk.
 """
@@ -21,6 +22,7 @@ from bench.attack import values
 from bench.attack.asking import LIMITS, PATIENCE, document_of, row_of
 from bench.attack.busy import late_busy, measure_busy
 from bench.attack.drips import dripping
+from bench.attack.kinds import measure_kinds, wrong_kinds
 from bench.attack.neighbours import late_neighbours, measure_neighbours
 from bench.attack.watcher import watched
 from bench.report import Columns, Report, arguments
@@ -46,6 +48,7 @@ class Sizes:
     drip_seconds: float = 10.0
     busy_seconds: float = 20.0
     neighbour_seconds: float = 20.0
+    kind_seconds: float = 10.0
 
 
 QUICK = Sizes(
@@ -56,6 +59,7 @@ QUICK = Sizes(
     drip_seconds=1.0,
     busy_seconds=4.0,
     neighbour_seconds=4.0,
+    kind_seconds=0.5,
 )
 
 
@@ -201,25 +205,45 @@ def late(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument(
         "--beside", action="store_true", help="measure only kinds of work beside another owner"
+    )
+    only.add_argument(
+        "--kinds", action="store_true", help="attack only the kinds of pictures and of speech"
     )
 
 
-def _attacked(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of all attacks, and which of them hold another caller up for too long."""
+Found = tuple[list[dict[str, Any]], list[str]]
+"""Rows, and what was too late or wrong in them."""
+
+
+def _attacked(sizes: Sizes) -> Found:
+    """Attack the template's doors."""
     walked, busy = measure(sizes), measure_busy(sizes.busy_seconds)
     return [*walked, busy], late(walked) + late_busy(busy)
 
 
+def _neighbours(sizes: Sizes) -> Found:
+    rows = measure_neighbours(sizes.neighbour_seconds)
+    return rows, late_neighbours(rows)
+
+
+def _kinds(sizes: Sizes) -> Found:
+    rows = measure_kinds(sizes.kind_seconds, few=sizes is QUICK)
+    return rows, wrong_kinds(rows)
+
+
 def main() -> None:
-    """Attack a server of its own, and time a second caller."""
+    """Attack servers of its own, and time a second caller."""
     chosen = arguments(main.__doc__, _options)
     sizes = QUICK if chosen.quick else Sizes()
-    rows, missed = ([], []) if chosen.beside else _attacked(sizes)
-    beside = measure_neighbours(sizes.neighbour_seconds)
+    parts = {_neighbours: not chosen.kinds, _kinds: not chosen.beside}
+    parts = {_attacked: not (chosen.kinds or chosen.beside)} | parts
+    found = [part(sizes) for part, is_wanted in parts.items() if is_wanted]
+    rows = [row for each, _ in found for row in each]
     title = "A second caller while hostile values come, ms"
-    report = Report(title, COLUMNS, [*rows, *beside], vars(sizes))
+    report = Report(title, COLUMNS, rows, vars(sizes))
     report.publish(choose_precision(RunnerSettings.from_environment()), chosen.output)
-    if missed := missed + late_neighbours(beside):
-        raise SystemExit("\n".join(["too late:", *missed]))
+    if missed := [line for _, lines in found for line in lines]:
+        raise SystemExit("\n".join(["too late, or wrong:", *missed]))

@@ -15,6 +15,16 @@ _ASK_SECONDS, _HEALTH_SECONDS = 0.1, 0.05
 _PATIENCE = 120.0
 
 
+class Question(NamedTuple):
+    """Inputs of a prediction; `said` are its right answers, or, None, whatever comes is right."""
+
+    inputs: dict[str, Any]
+    said: list[Any] | None = None
+
+
+NO_OP = Question({"text": "no-op"})
+
+
 class Sample(NamedTuple):
     """One question: when it began (monotonic), what it was, and the milliseconds of its answer."""
 
@@ -22,6 +32,14 @@ class Sample(NamedTuple):
     name: str
     milliseconds: float
     status: int
+    wrong: bool = False
+
+
+def said(content: bytes) -> list[Any]:
+    """Return the labels, or the texts, of an answer's predictions; none where it has failed."""
+    output = json.loads(content).get("output") or {}
+    predictions = output.get("predictions") or []
+    return [each["label"] if isinstance(each, dict) else each for each in predictions]
 
 
 class _Caller:
@@ -30,11 +48,14 @@ class _Caller:
     Args:
         address: host and port.
         key: of the API.
+        question: what is asked for in a prediction.
         ended: set when it is enough.
     """
 
-    def __init__(self, address: str, key: str, ended: Event) -> None:
+    def __init__(self, address: str, key: str, question: Question, ended: Event) -> None:
         self._address, self._key, self._ended = address, key, ended
+        self._question = question
+        self._body = json.dumps({"input": question.inputs}).encode()
         self.samples: list[Sample] = []
 
     def repeat(self, name: str, every: float) -> None:
@@ -42,25 +63,29 @@ class _Caller:
         connection = http.client.HTTPConnection(self._address, timeout=_PATIENCE)
         while not self._ended.is_set():
             began = time.monotonic()
-            status = self._ask(connection, name)
+            status, content = self._ask(connection, name)
             milliseconds = (time.monotonic() - began) * 1000
-            self.samples.append(Sample(began, name, milliseconds, status))
+            wrong = name != "healthz" and self._is_wrong(content)
+            self.samples.append(Sample(began, name, milliseconds, status, wrong))
             time.sleep(max(0.0, every - milliseconds / 1000))
 
-    def _ask(self, connection: http.client.HTTPConnection, name: str) -> int:
+    def _is_wrong(self, content: bytes) -> bool:
+        return self._question.said is not None and said(content) != self._question.said
+
+    def _ask(self, connection: http.client.HTTPConnection, name: str) -> tuple[int, bytes]:
         if name == "healthz":
             connection.request("GET", "/healthz")
         else:
-            body = json.dumps({"input": {"text": "no-op"}})
             headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-            connection.request("POST", "/predictions", body, headers)
+            connection.request("POST", "/predictions", self._body, headers)
         answer = connection.getresponse()
-        answer.read()
-        return answer.status
+        return answer.status, answer.read()
 
 
-def _watch(address: str, key: str, ended: Event, results: "Connection[Any, Any]") -> None:
-    caller = _Caller(address, key, ended)
+def _watch(
+    address: str, key: str, question: Question, ended: Event, results: "Connection[Any, Any]"
+) -> None:
+    caller = _Caller(address, key, question, ended)
     threads = [
         threading.Thread(target=caller.repeat, args=each)
         for each in (("no-op", _ASK_SECONDS), ("healthz", _HEALTH_SECONDS))
@@ -73,11 +98,11 @@ def _watch(address: str, key: str, ended: Event, results: "Connection[Any, Any]"
 
 
 @contextmanager
-def watched(address: str, key: str) -> Iterator[list[Sample]]:
+def watched(address: str, key: str, question: Question = NO_OP) -> Iterator[list[Sample]]:
     """Ask from now until the block ends; the list that it gives is filled then."""
     context = multiprocessing.get_context("spawn")
     ended, (ours, theirs) = context.Event(), context.Pipe(duplex=False)
-    process = context.Process(target=_watch, args=(address, key, ended, theirs))
+    process = context.Process(target=_watch, args=(address, key, question, ended, theirs))
     process.start()
     samples: list[Sample] = []
     try:

@@ -8,19 +8,23 @@ from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from cog_adapt import InputError
+from examples.image.blocks import check_blocks
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 MOST_BYTES, MOST_PIXELS = 16 * 2**20, 40_000_000
+MOST_WEBP_PIXELS = 16_000_000  # Pillow lets no other thread run until all of a WebP is decoded
 SIDE = 224
 # Pillow lets no other thread run while it decodes a block or converts, and a block of the usual
 # 65,536 bytes may be 60 megapixels: 0.2 s, in which the model answers nobody.
 _BLOCK, _PIXELS_OF_A_CALL = 2_048, 1_000_000
+# Pixels that are not packed take as many bytes as they have; of a row that is cut into small
+# blocks, all that came is copied with each.
+_RAW_BLOCK = 2**20
 _BROKEN = (
     *(OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, OverflowError),
     *(struct.error, zlib.error, Image.DecompressionBombError),
@@ -71,9 +75,10 @@ def pixels_of(content: bytes) -> np.ndarray:
     Raises:
         InputError: it is no picture, is broken, or has too many pixels.
     """
-    with _opened(io.BytesIO(content)) as picture:
+    with _opened(content) as picture:
         picture.draft("RGB", (2 * SIDE, 2 * SIDE))  # a JPEG is decoded no larger than needed
-        picture.decodermaxblock = _BLOCK
+        is_raw = all(tile.codec_name == "raw" for tile in picture.tile)
+        picture.decodermaxblock = _RAW_BLOCK if is_raw else _BLOCK
         return np.asarray(_in_color(picture).resize((SIDE, SIDE)))
 
 
@@ -99,21 +104,18 @@ def pixel_count(given: object) -> int:
     Raises:
         InputError: it is no picture, or has too many pixels.
     """
-    with _file(given) as file, _opened(file) as picture:
+    with _opened(file_of(given)) as picture:
         width, height = picture.size
     return int(width * height)
 
 
-def _file(given: object) -> BinaryIO:
-    return given.open("rb") if isinstance(given, Path) else io.BytesIO(file_of(given))
-
-
 @contextmanager
-def _opened(file: BinaryIO) -> Iterator[ImageFile.ImageFile]:
+def _opened(content: bytes) -> Iterator[ImageFile.ImageFile]:
     """Open a picture that is not too large; what fails inside is the picture's fault."""
+    check_blocks(content)
     try:
-        with Image.open(file, formats=FORMATS) as picture:
-            _check_size(*picture.size)
+        with Image.open(io.BytesIO(content), formats=FORMATS) as picture:
+            _check_size(picture)
             yield picture
     except InputError:
         raise
@@ -125,7 +127,10 @@ def _opened(file: BinaryIO) -> Iterator[ImageFile.ImageFile]:
         raise InputError(f"a picture cannot be read: {error}. {_ALLOWED}.") from error
 
 
-def _check_size(width: int, height: int) -> None:
-    if width * height > MOST_PIXELS:
-        size = f"{width} x {height} pixels; the limit is {MOST_PIXELS:,}"
-        raise InputError(f"a picture has {size}. Send a smaller one.")
+def _check_size(picture: ImageFile.ImageFile) -> None:
+    width, height = picture.size
+    limit = MOST_WEBP_PIXELS if picture.format == "WEBP" else MOST_PIXELS
+    if width * height > limit:
+        size = f"{width} x {height} pixels; the limit is {limit:,}"
+        other = " or a JPEG" if limit < MOST_PIXELS else ""
+        raise InputError(f"a picture has {size}. Send a smaller one{other}.")

@@ -27,8 +27,17 @@ class Lightning(nn.Module):
     def training_step(self, batch: Any, i: int) -> Any:
         return batch
 
+    def handed_on(self, model: Any, batch: Any) -> Any:
+        return self.loss_of(model, batch)
+
+    def of_inputs(self, x: Any, y: Any) -> Any:
+        return F.cross_entropy(self(x), y)
+
 
 class Agent:
+    def handed_on(self, policy: Any, batch: Any) -> Any:
+        return self.loss_of(policy, batch)
+
     def loss_of(self, out: Any, x: Any) -> Any:
         return out(x)
 
@@ -52,6 +61,7 @@ def with_a_weight(output: Any, x: Any, weight: float) -> Any:
         (lambda out, y: F.mse_loss(out, y), r"if 'out' is the module, annotate it: nn.Module"),
         (nn.TripletMarginLoss(), r"asks for 3 arguments, but .*`\(output, targets\) -> losses`"),
         (Lightning().training_step, r"lambda module, batch: module.training_step\(batch, 0\)"),
+        (Lightning().of_inputs, r"of_inputs\(x, y\) is a module's method"),
         (lambda module, x, y: x, "asks for 3 arguments"),
         (3, "loss is a int"),
         (lambda output, model: squares(model(output)), r"takes the module second"),
@@ -84,6 +94,8 @@ def test_a_loss_of_another_form_is_refused_with_the_right_one(loss: Any, advice:
         Agent().loss_of,
         Agent(),
         Lightning().loss_of_a_policy,
+        Lightning().handed_on,
+        Agent().handed_on,
         lambda distribution: -distribution.log_prob(rows(3)),
     ],
 )

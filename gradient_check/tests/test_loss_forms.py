@@ -57,6 +57,28 @@ def stopping(logits: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(logits.detach() * 2.0, y) + 0.0 * logits.sum()
 
 
+def annotated_in_text(a: "Tensor", b: "torch.Tensor") -> Any:
+    return F.cross_entropy(a, b)
+
+
+def noted(function: Any) -> Any:
+    """Leave a function as it is."""
+    return function
+
+
+@noted
+def decorated(output: Any, y: Any) -> Any:
+    return output(y)
+
+
+def handed_on(output: "nn.Module", y: Any) -> Any:
+    return mean_of(output, y)
+
+
+def mean_of(called: Any, batch: Any) -> Any:
+    return called(batch).mean(1)
+
+
 @pytest.mark.parametrize(
     "loss",
     [
@@ -66,6 +88,8 @@ def stopping(logits: Tensor, y: Tensor) -> Tensor:
         Focal(),
         own_loss,
         annotated,
+        annotated_in_text,
+        lambda logits, y: F.cross_entropy(logits.float(), y),
         lambda a, target: F.cross_entropy(a, target),
     ],
 )
@@ -112,6 +136,9 @@ def test_the_line_of_a_fault_is_named_in_the_model_and_in_the_loss() -> None:
         lambda output, y: output(y),
         lambda y, x: sum(p.sum() for p in y.parameters()),
         lambda a, b: b,
+        decorated,
+        handed_on,
+        lambda outer, rows: mean_of(outer, rows),  # "outer" only begins as "out" does
     ],
 )
 def test_today_s_form_of_module_and_probe_stays(loss: Any) -> None:

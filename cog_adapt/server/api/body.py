@@ -70,6 +70,16 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KEYS = tuple(f'"{name}"'.encode() for name in RequestBody.__struct_fields__)
 
 
+_REMEDIES = {
+    "out of range": ". A whole number has at most 4,300 digits, another one at most 308 before its "
+    "point. Write it shorter, or as a text in quotes.",
+    "surrogate": ". A text holds half of a surrogate pair (\\ud800 to \\udfff). Leave it out.",
+    "was truncated": ". The JSON, or a surrogate pair (\\ud800 to \\udfff) in a text, ends before "
+    "its end. Send the rest.",
+}
+"""What to do, by a part of msgspec's own message."""
+
+
 def read_body(content: bytes, content_type: str | None, *, strict: bool) -> RequestBody:
     """Read the body of a request.
 
@@ -164,7 +174,11 @@ def _is_json_type(content_type: str) -> bool:
 
 
 def _unreadable(why: object) -> JsonError:
-    return JsonError(f"Failed to parse the request body as JSON: {why}")
+    message = f"Failed to parse the request body as JSON: {why}"
+    for mark, remedy in _REMEDIES.items():
+        if mark in message:
+            message += remedy
+    return JsonError(message)
 
 
 def _location(message: str) -> tuple[str, ...]:

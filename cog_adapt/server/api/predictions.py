@@ -65,8 +65,20 @@ class PredictionRoutes:
             known = await self._find(call, asked)
             if known is not None:
                 return known
-            prediction = await self._start(call, asked)
-        return await self._answer(call, prediction)
+            started = await self._started_or_found(call, asked)
+        return started if isinstance(started, Response) else await self._answer(call, started)
+
+    async def _started_or_found(
+        self, call: "_Call", asked: PredictionSpec
+    ) -> Prediction | Response:
+        """Start; where another server of the same database was first, answer from its record."""
+        try:
+            return await self._start(call, asked)
+        except IdInUse:
+            known = await self._find(call, asked)
+            if known is None:
+                raise
+            return known
 
     async def _find(self, call: "_Call", asked: PredictionSpec) -> Response | None:
         """Return the answer of a PUT whose id is running or has run; None for a new one."""

@@ -24,8 +24,9 @@ _FULL = msgspec.json.encode(
 class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection whose request line and headers come too slowly or are too large.
 
-    Also one on which the rest of a body drips in after the answer, and one whose client takes
-    nothing of the answer; and the longest idle one where there are more than `room` has.
+    So are trailers, and whatever else comes in place of a chunked body's next byte. Also one on
+    which the rest of a body drips in after the answer, and one whose client takes nothing of the
+    answer; and the longest idle one where there are more than `room` has.
     """
 
     room: ClassVar[ConnectionRoom] = ConnectionRoom()
@@ -37,7 +38,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _in_body = False
     _header_bytes = 0
     _has_large_headers = False
-    _messages = 0
+    _progress = 0  # counts heads, pieces of bodies and ends: what lies between is bounded
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -58,14 +59,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse, and count what is not yet a request."""
-        messages = self._messages
+        progress = self._progress
         super().data_received(data)
-        if self._in_body or self._messages != messages:
+        if self._progress != progress:
             self._header_bytes = 0
             return
         if self.transport.is_closing():
             return
-        if self._deadline is None:
+        if self._deadline is None and not self._in_body:
             self._start_deadline()  # uvicorn's own, for idle connections, ends with any byte
         self._header_bytes += len(data)
         if self._header_bytes > self.max_header_bytes:
@@ -84,14 +85,20 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError(size)
         self._stop_deadline()
         self._in_body = True
+        self._progress += 1
         self.room.work(self)
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Note a piece of a request's body."""
+        self._progress += 1
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Note the end of a request's body."""
         self._stop_deadline()
         self._in_body = False
-        self._messages += 1
+        self._progress += 1
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

@@ -16,7 +16,13 @@ import pytest
 from PIL import Image
 
 from cog_adapt import InputError, ModelRunner, Recipe, RunnerSettings, read_examples
-from examples.image.pictures import FORMATS, MOST_PIXELS, file_of, pixel_count, pixels_of
+from examples.image.pictures import (
+    FORMATS,
+    MOST_PIXELS,
+    file_of,
+    pixel_count,
+    pixels_of,
+)
 from examples.image.task import Pictures
 
 FOLDER = Path(__file__).parents[1] / "examples"

@@ -116,6 +116,10 @@ def test_what_is_no_sound_file_is_refused(given, said):
         (header(kind=0xFFFE), "cannot be read"),
         (header(fmt_bytes=2**32 - 1), "cannot be read"),
         (header()[:30], "cannot be read"),
+        (header(kind=2), "cannot be read"),
+        (header(kind=0x11, width=0), "cannot be read"),
+        (sound(1)[:12] + b"junk\0\0\0\0" * 1_000 + sound(1)[12:], "more than 1,000 chunks"),
+        (sound(1) + b"junk\1\0\0\0\0\0" * 1_000, "more than 1,000 chunks"),
     ],
 )
 @pytest.mark.parametrize("read", [wave_of, seconds_of])

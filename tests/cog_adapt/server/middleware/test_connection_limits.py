@@ -138,6 +138,38 @@ def test_what_is_no_http_is_told_so_in_json(address):
     assert json.loads(body) == {"error": "Invalid HTTP request received.", "status": "failed"}
 
 
+CHUNKED = b"POST /%b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "piece", "end"),
+    [
+        (b"0\r\n", b"x: y\r\n" * 200, b"\r\n"),
+        (b"0\r\nx: ", b"y" * 1_000, b"\r\n\r\n"),
+        (b"1;", b"y" * 1_000, b"\r\nx\r\n0\r\n\r\n"),
+    ],
+    ids=["trailers", "one trailer", "a chunk's extension"],
+)
+def test_what_comes_in_place_of_a_body_is_bounded(address, start, piece, end):
+    """A million trailers took 90 MB; of one long trailer all is copied with each piece."""
+    with connected(address) as client:
+        with contextlib.suppress(OSError):
+            client.sendall(CHUNKED % b"" + start + piece * 1_000 + end)
+        assert b"HTTP/1.1 200 " not in read_all(client)
+    assert_responsive(address)
+
+
+def test_trailers_within_the_bound_and_a_body_in_small_chunks_are_taken(address):
+    with connected(address) as client:
+        client.sendall(
+            CHUNKED % b"" + b"1\r\nx\r\n" * 3_000 + b"0\r\n" + b"x: y\r\n" * 100 + b"\r\n"
+        )
+        client.sendall(b"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answers = read_all(client)
+    assert answers.count(b"HTTP/1.1 200 ") == 2
+    assert b"3000" in answers
+
+
 def test_a_body_and_the_next_request_do_not_count_as_headers(address):
     request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n" + b"x" * 50_000
     with connected(address) as client:

@@ -1,0 +1,103 @@
+"""Counts what a picture file is made of, since each block costs its reader time.
+
+Blocks are a PNG's chunks, a JPEG's segments and a GIF's parts before its first frame. A file of
+16 MiB may hold four million, and a JPEG of 140 kB can have each pixel refined by a thousand scans.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+
+from cog_adapt import InputError
+
+MOST_BLOCKS, MOST_SCANS = 10_000, 100
+_PNG, _JPEG, _GIF = b"\x89PNG\r\n\x1a\n", b"\xff\xd8", b"GIF8"
+_MARK = re.compile(rb"\xff[^\x00\xd0-\xd7]")  # in a scan: what is neither data nor a restart
+_WINDOW = 65_536  # bytes that are searched before another thread may run
+_SCAN, _END = 0xDA, 0xD9
+_ALONE = {0x01, *range(0xD0, 0xD9), _END, 0xFF}  # marks of JPEG without a length; 255 fills
+
+
+def check_blocks(content: bytes) -> None:
+    """Refuse a picture of more blocks, or a JPEG of more scans, than pictures have.
+
+    Raises:
+        InputError: there are more; a file that is broken is left to whatever reads it.
+    """
+    try:
+        if content.startswith(_PNG):
+            _limit(_png_chunks(content))
+        elif content.startswith(_JPEG):
+            _limit(_jpeg_marks(content))
+        elif content.startswith(_GIF):
+            _limit(_gif_parts(content))
+    except (struct.error, IndexError):
+        return  # it ends before its end
+
+
+def _limit(marks: Iterator[int]) -> None:
+    """Stop where there are too many."""
+    scans = 0
+    for number, mark in enumerate(marks, 1):
+        scans += mark == _SCAN
+        if number > MOST_BLOCKS:
+            raise InputError(
+                f"a picture has more than {MOST_BLOCKS:,} blocks (chunks, segments, bytes between "
+                "them). Save it anew without what is not its pixels."
+            )
+        if scans > MOST_SCANS:
+            raise InputError(
+                f"a JPEG has more than {MOST_SCANS} scans. Save it as a baseline JPEG, of one."
+            )
+
+
+def _png_chunks(content: bytes) -> Iterator[int]:
+    place, name, has_pixels = len(_PNG), b"", False
+    while not (name == b"IEND" and has_pixels):
+        length, name = struct.unpack_from(">I4s", content, place)
+        has_pixels |= name == b"IDAT"
+        yield 0
+        place += 12 + length
+
+
+def _jpeg_marks(content: bytes) -> Iterator[int]:
+    """Yield the marks outside of scans' data; bytes that fill are marks of their own."""
+    place, has_scan = 2, False
+    while True:
+        begin, mark = struct.unpack_from(">BB", content, place)
+        if begin != 0xFF:  # readers of scans look for the next mark
+            place = _next_mark(content, place)
+            continue
+        if mark == _END and has_scan:
+            return
+        yield mark
+        if mark in _ALONE:
+            place += 1 if mark == 0xFF else 2
+        else:
+            place += 2 + struct.unpack_from(">H", content, place + 2)[0]
+        if mark == _SCAN:
+            place, has_scan = _next_mark(content, place), True
+
+
+def _next_mark(content: bytes, place: int) -> int:
+    """Return where a mark follows data."""
+    while place < len(content):
+        if found := _MARK.search(content, place, place + _WINDOW + 1):
+            return found.start()
+        place += _WINDOW
+    return place
+
+
+def _gif_parts(content: bytes) -> Iterator[int]:
+    flags = content[10]
+    place = 13 + (3 * 2 ** (1 + (flags & 7)) if flags & 128 else 0)
+    while content[place : place + 1] not in (b"", b",", b";"):
+        yield 0
+        if content[place] != ord("!"):
+            place += 1
+            continue
+        place += 2
+        while content[place]:
+            yield 0
+            place += 1 + content[place]
+        place += 1

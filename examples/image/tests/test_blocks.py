@@ -1,0 +1,83 @@
+"""Pictures of more blocks, scans or pixels than are taken, and those that are taken."""
+
+import io
+import time
+
+import pytest
+from PIL import Image
+
+from cog_adapt import InputError
+from examples.image.blocks import MOST_BLOCKS, MOST_SCANS
+from examples.image.pictures import FORMATS, MOST_WEBP_PIXELS, pixel_count, pixels_of
+
+
+def saved(kind, side=16):
+    file = io.BytesIO()
+    Image.new("RGB", (side, side)).save(file, kind)
+    return file.getvalue()
+
+
+def with_scans(count):
+    """A JPEG whose one block is refined by nothing, again and again; some bytes lie between."""
+    head = (
+        b"\xff\xd8\xff\xdb\0\x43\0" + bytes([1] * 64) + b"\xff\xc2\0\x0b\x08\0\x08\0\x08\1\1\x11\0"
+    )
+    head += b"\xff\xc4\0\x14\0\1" + bytes(15) + b"\0" + b"\xff\xc4\0\x14\x10\1" + bytes(15) + b"\0"
+    first, refined = b"\xff\xda\0\x08\1\1\0\0\0\0\x7f", b"\xff\xda\0\x08\1\1\0\1\x3f\0\x7f"
+    return head + first + (b"\xff\xfe\0\2\0" + refined) * (count - 1) + b"\xff\xd9"
+
+
+PNG, JPEG, GIF = (saved(kind) for kind in ("PNG", "JPEG", "GIF"))
+OF_BLOCKS = {
+    "a PNG's chunks before its pixels": PNG[:33] + bytes(12) * MOST_BLOCKS + PNG[33:],
+    "a PNG's chunks after its pixels": PNG[:-12] + bytes(12) * MOST_BLOCKS + PNG[-12:],
+    "a PNG's chunks after an end": PNG[:33] + PNG[-12:] + bytes(12) * MOST_BLOCKS + PNG[33:],
+    "a JPEG's segments": JPEG[:2] + b"\xff\xe9\0\2" * MOST_BLOCKS + JPEG[2:],
+    "a JPEG's segments after an end": JPEG[:2] + b"\xff\xd9" * MOST_BLOCKS + JPEG[2:],
+    "bytes that fill a JPEG": JPEG[:2] + b"\xff" * MOST_BLOCKS + JPEG[2:],
+    "bytes that fill a JPEG's scan": JPEG[:-2] + b"\xff" * MOST_BLOCKS + JPEG[-2:],
+    "a GIF's extensions": GIF[:-1][: GIF.index(b",")] + b"!\xfe\1a\0" * MOST_BLOCKS + b",",
+    "bytes before a GIF's frame": GIF[: GIF.index(b",")] + bytes(MOST_BLOCKS + 1) + b",",
+}
+
+
+@pytest.mark.parametrize("content", OF_BLOCKS.values(), ids=OF_BLOCKS)
+def test_a_picture_of_more_blocks_than_pictures_have_is_refused(content):
+    for read in (pixels_of, pixel_count):
+        with pytest.raises(InputError, match=r"more than 10,000 blocks .*Save it anew"):
+            read(content)
+
+
+def test_a_jpeg_is_decoded_by_a_hundred_scans_at_most():
+    assert pixels_of(with_scans(MOST_SCANS)).shape == (224, 224, 3)
+    with pytest.raises(InputError, match="more than 100 scans. Save it as a baseline JPEG"):
+        pixel_count(with_scans(MOST_SCANS + 1))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_follows_a_picture_and_usual_blocks_of_it_are_taken(kind):
+    file = io.BytesIO()
+    picture = Image.effect_noise((900, 900), 90)
+    options = {"progressive": True, "exif": bytes(50_000)} if kind == "JPEG" else {}
+    picture.save(file, kind, **options)
+    assert pixels_of(file.getvalue() + bytes(200_000)).shape == (224, 224, 3)
+
+
+def test_a_row_of_pixels_is_not_copied_with_each_of_its_parts():
+    """A BMP of one row took 10 s, a square one of as many bytes 0.1 s."""
+    width, times = 2_000_000, []
+    for size in ((width, 1), (2_000, 1_000)):
+        file = io.BytesIO()
+        Image.new("RGB", size).save(file, "BMP")
+        began = time.thread_time()
+        pixels_of(file.getvalue())
+        times.append(time.thread_time() - began)
+    assert times[0] < 10 * times[1] + 0.2
+
+
+def test_a_webp_is_small_enough_for_others_to_wait_until_it_is_decoded():
+    side = int(MOST_WEBP_PIXELS**0.5) + 1
+    with pytest.raises(
+        InputError, match=f"{side} x {side} pixels; the limit is 16,000,000. .*JPEG"
+    ):
+        pixel_count(saved("WEBP", side))
