@@ -29,7 +29,6 @@ from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
-from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
 from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.modules.adapters import Adapter
@@ -87,10 +86,6 @@ class LoadedModel:
         """How the base differs from its census, or its failed device; empty while all is well."""
         return self.loaded.damage
 
-    def predicting(self, query: Query) -> Generator[None, None, list[Any]]:
-        """Answer inputs, a batch a tick."""
-        return self.predictions.predicting(query)
-
     def adapting(
         self,
         examples: Sequence[Example],
@@ -108,15 +103,19 @@ class LoadedModel:
         device = self.precision.device
         with self.loaded.guarded(), explaining_memory(device, AdaptationError):
             if automatic:
-                given = (examples, recipe, begin, checkpoints, kept)
-                return (yield from _adapting_automatically(self, *given))
-            start = yield from self.starting(examples, recipe, begin, checkpoints)
+                return (
+                    yield from self._adapting_automatically(
+                        examples, recipe, begin=begin, checkpoints=checkpoints, kept=kept
+                    )
+                )
+            start = yield from self.starting(examples, recipe, begin=begin, checkpoints=checkpoints)
             start = yield from _admitted(self, replace(start, kept_rows=kept))
-            fitted = (yield from _fitting(self, start, kept)) if begin is None else None
+            fitted = (yield from self._fitting(start, kept)) if begin is None else None
             if fitted is not None:
                 return fitted
             tensors, report = yield from adapt(start)
-        return Adaptation(self._adapter(start, tensors), report, _used(start), begin)
+        adapter = self._adapter(start, tensors)
+        return Adaptation(adapter, report=report, recipe=_used(start), begin=begin)
 
     def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
@@ -160,40 +159,69 @@ class LoadedModel:
         labels, method = tuple(start.labels), method or start.recipe.method
         return Adapter(tensors, labels, method, self.digest, start.scales)
 
+    def _adapting_automatically(
+        self,
+        examples: Sequence[Example],
+        recipe: Recipe,
+        begin: Adapter | None,
+        checkpoints: Checkpoints | None,
+        kept: InputLookup | None,
+    ) -> Generator[Progress, None, Adaptation]:
+        """Let `auto` choose; a task without features gets its own method, and early stopping."""
+        own = self.task.method if self.task.method != AUTO else _BY_GRADIENTS
+        start = yield from self.starting(examples, replace(recipe, method=own), is_blind=True)
+        start = yield from _admitted(self, replace(start, kept_rows=kept))
+        decoded, began = start.examples, start.began
+        given = yield from _gathered(self, start, kept)
+        outcome = adapter = None
+        if given is not None:
+            known = self.predictions.modules.checked(begin).tensors if begin else {}
+            given = replace(given, known=known, checkpoints=checkpoints)
+            outcome = yield from adapt_automatically(given)
+        if outcome is None:
+            own_recipe = replace(recipe, method=own)
+            start = yield from self.starting(examples, own_recipe, None, checkpoints)
+            start = replace(start, kept_rows=kept, examples=decoded, began=began)
+            outcome = yield from adapt_without_features(start)
+        if outcome.tensors is not None:
+            adapter = self._adapter(start, outcome.tensors, outcome.report.method)
+        used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
+        report = replace(_said_of(kept, outcome.report), halved_at=start.limit.halved_at)
+        return Adaptation(adapter, report, used, begin if outcome.from_known else None)
+
+    def _fitting(
+        self, start: Start, kept: InputLookup | None
+    ) -> Generator[None, None, Adaptation | None]:
+        """Fit a head where it is one and no step was asked for; None: steps are to be taken."""
+        recipe = start.recipe
+        if recipe.method != HEAD or recipe.hold_out or recipe.learning_rate:
+            return None
+        given = yield from _gathered(self, start, kept)
+        outcome = (yield from fit_head(given)) if given else None
+        if outcome is None or outcome.tensors is None:
+            return None
+        report = _said_of(kept, outcome.report)
+        return Adaptation(
+            self._adapter(start, outcome.tensors), report, recipe
+        )  # no rate: no steps
+
 
 def _used(start: Start) -> Recipe:
     return replace(start.recipe, learning_rate=start.learning_rate)
 
 
-def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
-    model: LoadedModel,
-    examples: Sequence[Example],
-    recipe: Recipe,
-    begin: Adapter | None,
-    checkpoints: Checkpoints | None,
-    kept: InputLookup | None,
-) -> Generator[Progress, None, Adaptation]:
-    """Let `auto` choose; a task without features gets its own method, and early stopping."""
-    own = model.task.method if model.task.method != AUTO else _BY_GRADIENTS
-    start = yield from model.starting(examples, replace(recipe, method=own), is_blind=True)
-    start = yield from _admitted(model, replace(start, kept_rows=kept))
-    decoded, began = start.examples, start.began
-    given = yield from _gathered(model, start, kept)
-    outcome = adapter = None
-    if given is not None:
-        known = model.predictions.modules.checked(begin).tensors if begin else {}
-        given = replace(given, known=known, checkpoints=checkpoints)
-        outcome = yield from adapt_automatically(given)
-    if outcome is None:
-        own_recipe = replace(recipe, method=own)
-        start = yield from model.starting(examples, own_recipe, None, checkpoints)
-        start = replace(start, kept_rows=kept, examples=decoded, began=began)
-        outcome = yield from adapt_without_features(start)
-    if outcome.tensors is not None:
-        adapter = model._adapter(start, outcome.tensors, outcome.report.method)
-    used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
-    report = replace(_said_of(kept, outcome.report), halved_at=start.limit.halved_at)
-    return Adaptation(adapter, report, used, begin if outcome.from_known else None)
+def _decoded(start: Start, chosen: Sequence[int]) -> Generator[Elsewhere[Any], None, Start]:
+    """Let another thread decode examples, where the task decodes them."""
+    if not decodes(start.task):
+        return start
+    work = Elsewhere(decoding_examples(start.task, start.examples, chosen))
+    yield work
+    return replace(start, examples=work.result())
+
+
+def _said_of(kept: InputLookup | None, report: AdaptationReport) -> AdaptationReport:
+    """Add that features of another batch were used, whose last bits depend on it."""
+    return replace(report, bit_for_bit=False) if kept and kept.found else report
 
 
 def _admitted(
@@ -210,35 +238,6 @@ def _admitted(
     if start.began is not None:
         start = replace(start, began=start.began + time.monotonic() - asked)
     return (yield from _decoded(start, range(len(start.examples))))
-
-
-def _decoded(start: Start, chosen: Sequence[int]) -> Generator[Elsewhere[Any], None, Start]:
-    """Let another thread decode examples, where the task decodes them."""
-    if not decodes(start.task):
-        return start
-    work = Elsewhere(decoding_examples(start.task, start.examples, chosen))
-    yield work
-    return replace(start, examples=work.result())
-
-
-def _fitting(
-    model: LoadedModel, start: Start, kept: InputLookup | None
-) -> Generator[None, None, Adaptation | None]:
-    """Fit a head where it is one and no step was asked for; None: steps are to be taken."""
-    recipe = start.recipe
-    if recipe.method != HEAD or recipe.hold_out or recipe.learning_rate:
-        return None
-    given = yield from _gathered(model, start, kept)
-    outcome = (yield from fit_head(given)) if given else None
-    if outcome is None or outcome.tensors is None:
-        return None
-    report = _said_of(kept, outcome.report)
-    return Adaptation(model._adapter(start, outcome.tensors), report, recipe)  # no rate: no steps
-
-
-def _said_of(kept: InputLookup | None, report: AdaptationReport) -> AdaptationReport:
-    """Add that features of another batch were used, whose last bits depend on it."""
-    return replace(report, bit_for_bit=False) if kept and kept.found else report
 
 
 def _gathered(

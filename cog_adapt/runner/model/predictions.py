@@ -56,10 +56,6 @@ class Predictions:
             GenerationPart(self._ticks, task, query) if isinstance(task, GenerativeTask) else None
         )
 
-    def predicting(self, query: Query) -> Generator[None, None, list[Any]]:
-        """Answer inputs, some at a tick, alone."""
-        return self.part(query).working()
-
     def generating(self, query: Query) -> Generator[Any, None, None]:
         """Stream the answer to inputs, a piece a tick."""
         options = options_of(self.phase.task, query)

@@ -15,7 +15,7 @@ from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.model.loaded_model import Adaptation
-from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner, submitted
+from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.requests.plan import (
     AdaptationRequest,
@@ -73,8 +73,15 @@ def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | A
     every = KEEP_EVERY if wanted.survives else _AT_THE_END
     method = resolve(wanted.recipe, runner.task, wanted.begin).method
     recipe = replace(wanted.recipe, method=method)
-    what = (wanted.examples, recipe, planned.begin, planned.state)
-    ticket = submitted(runner, *what, every, wanted.owner, exact=wanted.exact)
+    ticket = runner.submit_adaptation(
+        wanted.examples,
+        recipe,
+        begin=planned.begin,
+        checkpoint=planned.state,
+        keep_every=every,
+        owner=wanted.owner,
+        exact=wanted.exact,
+    )
     return RunStart(ticket, partial(_conclude, runner, planned))
 
 

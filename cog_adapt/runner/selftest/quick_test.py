@@ -153,7 +153,7 @@ class _QuickTest:
 
     def _served_by(self, adapter: Adapter) -> list[Any]:
         inputs = [example.input for example in self.probe]
-        return finished(self.model.predicting(Query(inputs, adapter)))
+        return finished(self.model.predictions.part(Query(inputs, adapter)).working())
 
 
 def _recipe(model: LoadedModel) -> Recipe:

@@ -75,7 +75,7 @@ def test_requests_that_are_under_way_share_their_forwards(make):
     rows = runner._model.predictions.modules.ready(Query([])).module.rows
     rows.clear()
     go, ticket = held(runner)
-    asked = [runner._growing._submit(Query([word], options=Length(20))) for word in "abcd"]
+    asked = [runner._queries.growing.submit(Query([word], options=Length(20))) for word in "abcd"]
     go.set()
     ticket.wait()
     for each in asked:
@@ -92,7 +92,9 @@ def test_a_step_of_an_adaptation_comes_between_two_tokens(make):
 
     async def both():
         adapting = asyncio.create_task(
-            runner.adapt_async([Example("ab", 1.0), Example("cd", 2.0)], Recipe(max_steps=10))
+            runner.submit_adaptation(
+                [Example("ab", 1.0), Example("cd", 2.0)], Recipe(max_steps=10)
+            ).wait_async()
         )
         told = await pieces(runner, Query(["a"], options=Length(400)))
         return told, await adapting
@@ -132,7 +134,7 @@ def test_an_answer_too_large_for_the_memory_is_refused(make):
 def test_answers_wait_for_memory_in_their_order_and_all_come(make):
     runner = make(generation_bytes=1000)
     go, ticket = held(runner)
-    asked = [runner._growing._submit(Query([w], options=Length(6))) for w in "abcd"]
+    asked = [runner._queries.growing.submit(Query([w], options=Length(6))) for w in "abcd"]
     go.set()
     ticket.wait()
     for each in asked:
@@ -152,7 +154,7 @@ def test_an_owner_has_half_of_the_memory_and_others_do_not_wait_behind_it(make):
     task.accept = noting(order, lambda word, _logits: word.asked, task.accept)
     queries = [("a", "anna"), ("b", "anna"), ("c", "bert")]
     asked = [
-        runner._growing._submit(Query([word], options=Length(8), owner=owner))
+        runner._queries.growing.submit(Query([word], options=Length(8), owner=owner))
         for word, owner in queries
     ]
     go.set()

@@ -87,7 +87,7 @@ def noted_starts(monkeypatch):
 
 def accuracy(model, adapter, examples):
     query = Query([each.input for each in examples], adapter, () if adapter else LABELS)
-    rows = finished(model.predicting(query))
+    rows = finished(model.predictions.part(query).working())
     labels = adapter.labels if adapter else LABELS
     guesses = [labels[row.index(max(row))] for row in rows]
     return sum(g == e.target for g, e in zip(guesses, examples, strict=True)) / len(examples)
@@ -403,7 +403,7 @@ def test_numbers_have_an_estimate_of_their_variance():
     assert decision.before.score < 0.3 < 0.8 < decision.after.score
     unseen = examples_of("regression", 60, seed=5)
     query = Query([each.input for each in unseen], done.adapter)
-    answers = torch.tensor(finished(model.predicting(query)))
+    answers = torch.tensor(finished(model.predictions.part(query).working()))
     targets = torch.tensor([each.target for each in unseen])
     explained = 1 - (answers - targets).square().mean() / targets.var()
     assert explained > 0.7
