@@ -16,8 +16,9 @@ from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.known.knowledge import AdaptationCache
 from cog_adapt.runner.loading import load
+from cog_adapt.runner.model.adaptation_memory import held_adaptations
 from cog_adapt.runner.model.growing_answers import OnEnd
-from cog_adapt.runner.model.loaded_model import Adaptation, held_adaptations
+from cog_adapt.runner.model.loaded_model import Adaptation
 from cog_adapt.runner.model.query_runner import Pieces, QueryRunner
 from cog_adapt.runner.modules.adapters import Adapter, read_weights
 from cog_adapt.runner.scheduling.admission import Admission
@@ -76,7 +77,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             scheduler=self._scheduler,
             settings=self.settings,
         )
-        held = held_adaptations(self._model, self.settings)
+        held = held_adaptations(self.precision.device, self.settings)
         self._admission = Admission(self._scheduler, held, self._queries.decoder.thread)
         self.knowledge = AdaptationCache(
             task,

@@ -82,8 +82,8 @@ class _Run:
     def __init__(self, start: Start) -> None:
         self.start = start
         self.began = time.monotonic() if start.began is None else start.began
-        recipe, resume = start.recipe, start.resume
-        self.train, self.held_out = split(start.examples, recipe.hold_out, recipe.seed)
+        recipe, resume = start.training.recipe, start.resumption.state
+        self.train, self.held_out = split(start.data.examples, recipe.hold_out, recipe.seed)
         self.examples = EncodedExamples(start)
         self.take_step = _gradient_step(self.start)
         self.batches = MicroBatches(start, self.examples, self.take_step)
@@ -99,13 +99,15 @@ class _Run:
         self.is_over_budget = False  # of this call: what goes on has all of it again
         if resume:
             restore_optimizer(self.take_step, resume)
-            start.limit.go_on(resume.steps)
+            start.training.limit.go_on(resume.steps)
 
     def keep_trunk(self) -> Generator[None, None, None]:
         """Run what lies before the first trained block once, a batch of examples a tick."""
         pattern, replica = self.start.task.blocks, self.take_step.replica
         blocks = frozen_blocks(replica, pattern)
-        chosen = trunk_positions(self.start.recipe, self.train, self.held_out) if blocks else []
+        chosen = (
+            trunk_positions(self.start.training.recipe, self.train, self.held_out) if blocks else []
+        )
         if chosen:
             spare = _gradient_step(self.start)
             kept = yield from keep_trunk(spare, self.examples, chosen, pattern)
@@ -120,7 +122,7 @@ class _Run:
 
     @property
     def stop_reason(self) -> str | None:
-        recipe = self.start.recipe
+        recipe = self.start.training.recipe
         if len(self.steps) >= recipe.max_steps:
             return "max_steps"
         if recipe.stop_after is not None and len(self.steps) >= recipe.stop_after:
@@ -129,10 +131,10 @@ class _Run:
 
     def step(self) -> Generator[None, None, Step | None]:
         """Take one optimizer step on the next batch; None where the budget ended before it."""
-        recipe, number = self.start.recipe, len(self.steps)
+        recipe, number = self.start.training.recipe, len(self.steps)
         size = min(recipe.batch_size, len(self.train))
         chosen = batch_indices(len(self.train), size, number, recipe.seed)
-        rate = self.start.learning_rate * (1 - number / recipe.max_steps)
+        rate = self.start.training.learning_rate * (1 - number / recipe.max_steps)
         for group in self.take_step.optimizer.param_groups:
             group["lr"] = rate
         positions, seed = [self.train[i] for i in chosen], derive_seed(recipe.seed, "step", number)
@@ -140,7 +142,7 @@ class _Run:
         if result is not None:
             self.steps.append(self._step(result, rate))
         self._note_budget()
-        is_due = result is not None and len(self.steps) % self.start.keep_every == 0
+        is_due = result is not None and len(self.steps) % self.start.resumption.every == 0
         yield from self._keep(is_due, self.stop_reason == "budget_seconds")
         return None if result is None else self.steps[-1]
 
@@ -149,13 +151,13 @@ class _Run:
 
         While one is being written, none that is only due is added: a disk may be slow.
         """
-        if self.start.keep is None or not (is_due or is_last):
+        if self.start.resumption.keep is None or not (is_due or is_last):
             return
         if self.saving is not None and not self.saving.done() and not is_last:
             return
         yield from self.written()
         state = yield from _state_of(self)
-        self.saving = self.start.keep(state)
+        self.saving = self.start.resumption.keep(state)
 
     def written(self) -> Generator[None, None, None]:
         """Wait until no state is being written, a moment a tick.
@@ -172,10 +174,10 @@ class _Run:
                 yield None
 
     def _step(self, result: StepResult, rate: float) -> Step:
-        limit = self.start.limit
+        limit = self.start.training.limit
         return Step(
             len(self.steps) + 1,
-            self.start.recipe.max_steps,
+            self.start.training.recipe.max_steps,
             result.loss,
             result.gradient_norm,
             rate,
@@ -190,14 +192,14 @@ class _Run:
         return self.is_over_budget and len(self.steps) > self.earlier_steps
 
     def _note_budget(self) -> None:
-        budget = self.start.recipe.budget_seconds
+        budget = self.start.training.recipe.budget_seconds
         spent = time.monotonic() - self.began + self.scoring_seconds
         self.is_over_budget = budget is not None and spent >= budget
 
     @property
     def _is_half_over(self) -> bool:
         """Whether so much of the budget is used that a second scoring would not fit."""
-        budget = self.start.recipe.budget_seconds
+        budget = self.start.training.recipe.budget_seconds
         return budget is not None and time.monotonic() - self.began >= budget / 2
 
     def score_if_due(self) -> Generator[None, None, None]:
@@ -205,7 +207,7 @@ class _Run:
 
         Where the first scoring takes half of the budget, none is made: steps are worth more.
         """
-        number, recipe = len(self.steps), self.start.recipe
+        number, recipe = len(self.steps), self.start.training.recipe
         every = max(1, -(-recipe.max_steps // _SCORINGS))
         due = number % every == 0 or self.stop_reason is not None
         if not self.is_scored or not due or any(s.step == number for s in self.scores):
@@ -221,7 +223,7 @@ class _Run:
                 totals += self._score(group)
                 yield None
         self.scoring_seconds = max(self.scoring_seconds, time.monotonic() - began)
-        weights = self.start.weights or [1.0] * len(self.start.examples)
+        weights = self.start.data.weights or [1.0] * len(self.start.data.examples)
         whole = sum(weights[i] for i in self.held_out) or 1.0
         loss, score = (totals / whole).tolist()
         self.scores.append(HeldOut(number, loss, score))
@@ -233,13 +235,13 @@ class _Run:
         is_chosen = self.is_scored or bool(self.scores)
         tensors = self.best.tensors if is_chosen else self._trained()
         best_step = self.best.step if is_chosen else len(self.steps)
-        recipe = self.start.recipe
+        recipe = self.start.training.recipe
         report = AdaptationReport(
             method=recipe.method,
             trained_parameters=sum(t.numel() for t in tensors.values()),
-            learning_rate=self.start.learning_rate,
+            learning_rate=self.start.training.learning_rate,
             seed=recipe.seed,
-            precision=str(self.start.precision),
+            precision=str(self.start.training.precision),
             examples=len(self.train),
             held_out_examples=len(self.held_out),
             steps=tuple(self.steps),
@@ -248,22 +250,24 @@ class _Run:
             stop_reason=self.stop_reason or "max_steps",
             seconds=self.seconds,
             trunk=self.trunk,
-            halved_at=self.start.limit.halved_at,
-            bit_for_bit=is_repeatable(self.start.precision.device),
+            halved_at=self.start.training.limit.halved_at,
+            bit_for_bit=is_repeatable(self.start.training.precision.device),
         )
         return {name: tensor.cpu() for name, tensor in tensors.items()}, report
 
     def _score(self, chosen: Sequence[int]) -> Tensor:
         rows = self.examples.rows(chosen)
-        replica, precision = self.take_step.replica, self.start.precision
-        seed = derive_seed(self.start.recipe.seed, "held out")  # one noise, so scores compare
+        replica, precision = self.take_step.replica, self.start.training.precision
+        seed = derive_seed(
+            self.start.training.recipe.seed, "held out"
+        )  # one noise, so scores compare
         given = (self.start.task, rows, seed, precision.device)
         values = run_inference(_loss_and_score, replica, precision, "no_grad", *given)
         each = 1.0 if rows.weights is None else rows.weights.double()
         return torch.stack([(value.double() * each).sum() for value in values]).cpu()
 
     def _trained(self, device: torch.device | None = None) -> Tensors:
-        return trained_state(self.take_step.replica, self.start.template, device)
+        return trained_state(self.take_step.replica, self.start.trained.template, device)
 
 
 def _state_of(run: _Run) -> Generator[None, None, TrainingState]:
@@ -290,14 +294,17 @@ def _loss_and_score(
 
 def _gradient_step(start: Start) -> GradientStep:
     """Make a step on a replica of its own, with the tensors that a run begins with."""
-    tensors = start.resume.tensors if start.resume else start.tensors
-    moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
-    replica = training_replica(start.template, moved, start.scales)
+    tensors = start.resumption.state.tensors if start.resumption.state else start.trained.tensors
+    moved = {n: t.to(start.training.precision.device) for n, t in tensors.items()}
+    replica = training_replica(start.trained.template, moved, start.trained.scales)
     training = modules_in_training(replica)
-    if start.compiles:
+    if start.training.compiles:
         compile_blocks(replica)
-    if start.recipe.checkpointing:
+    if start.training.recipe.checkpointing:
         recompute_blocks(replica)
-    loss, optimizer = weighted_loss(start.task), adamw(start.recipe, start.learning_rate)
-    clip_norm = start.recipe.clip_norm
-    return GradientStep(replica, loss, optimizer, start.precision, training, clip_norm)
+    loss, optimizer = (
+        weighted_loss(start.task),
+        adamw(start.training.recipe, start.training.learning_rate),
+    )
+    clip_norm = start.training.recipe.clip_norm
+    return GradientStep(replica, loss, optimizer, start.training.precision, training, clip_norm)

@@ -112,7 +112,7 @@ def _rows(examples: EncodedExamples, chosen: Sequence[int]) -> StepRows:
 
 def _encoded(examples: EncodedExamples, chosen: Sequence[int]) -> Generator[None, None, None]:
     """Encode the examples, a batch a tick, and learn how they are padded."""
-    yield from examples.encoding(chosen, examples.start.recipe.batch_size)
+    yield from examples.encoding(chosen, examples.start.training.recipe.batch_size)
     yield from examples.comparing(chosen)
     examples.store.compare_lengths(chosen)
 
@@ -143,7 +143,7 @@ def _filled(
     kept = KeptOutputs(left=examples.store.pads_left)
     lengths = examples.store.lengths(order)
     own = None if lengths is None else dict(zip(order, lengths, strict=True))
-    size = examples.start.recipe.batch_size
+    size = examples.start.training.recipe.batch_size
     batches = [order[first : first + size] for first in range(0, len(order), size)]
     for group in [group for batch in batches for group in examples.groups(batch, FORWARD_ALONE)]:
         with _watched(block, kept, own, spare):

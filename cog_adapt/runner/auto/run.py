@@ -81,7 +81,7 @@ def adapt_automatically(given: AutoStart) -> Automatic:
     yield None
     form, first = yield from beside(partial(_fitted, given), is_large=given.is_large)
     closed = given.names.write(form.head)
-    yield Early(closed, tuple(given.start.labels), first)
+    yield Early(closed, tuple(given.start.data.labels), first)
     if given.is_over:
         return _without_gradients(given, closed, first, "budget_seconds")
     if given.trains_head_alone:
@@ -129,8 +129,8 @@ def _in_time(
 def _is_linear(given: AutoStart) -> Generator[None, None, bool]:
     """Return whether the head is what the task says: linear in the features, and its loss usual."""
     start, few = given.start, torch.arange(min(_FEW, len(given.features)))
-    replica = serving_replica(start.template, start.tensors, start.scales)
-    rows = start.examples[: len(few)]
+    replica = serving_replica(start.trained.template, start.trained.tensors, start.trained.scales)
+    rows = start.data.examples[: len(few)]
     targets = given.targets_of(rows)
     looked = outputs_of(given.phase, replica, given.names.layer, rows, targets, len(rows))
     outputs, losses = yield from looked
@@ -144,10 +144,10 @@ def _is_linear(given: AutoStart) -> Generator[None, None, bool]:
 
 def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoResult]:
     """Adapt by the task's own method, with early stopping where there are enough examples."""
-    held_out = start.recipe.hold_out
-    if not held_out and len(start.examples) >= _FEWEST_TO_HOLD_OUT:
+    held_out = start.training.recipe.hold_out
+    if not held_out and len(start.data.examples) >= _FEWEST_TO_HOLD_OUT:
         held_out = _HELD_OUT
-    start = replace(start, recipe=replace(start.recipe, hold_out=held_out))
+    start = start.with_recipe(replace(start.training.recipe, hold_out=held_out))
     tensors, report = yield from adapt(start)
     why = f"{type(start.task).__name__} has no head that can be fitted: steps are all there is"
     return AutoResult(tensors, replace(report, decision=HeadDecision(GRADIENTS, why, "score")))
@@ -169,7 +169,7 @@ def _with_gradients(
     if decision.chosen == AVERAGE:
         tensors = averaged(given, form.head, tensors)
     if decision.chosen == MIDDLE:
-        tensors = middle(run.tensors, tensors)
+        tensors = middle(run.trained.tensors, tensors)
     calibrate = partial(answered.calibration_of_all, given, decision.chosen)
     calibration = yield from beside(calibrate, is_large=given.is_large)
     head = given.names.read(tensors).calibrated(calibration)
@@ -183,8 +183,8 @@ def _unestimated(given: AutoStart, first: HeadDecision) -> Generator[Step | None
 
     From the labels' names gradients gain more than from centroids of one example each.
     """
-    recipe = replace(given.start.recipe, budget_seconds=given.seconds_left)
-    start = replace(given.start, recipe=recipe)
+    recipe = replace(given.start.training.recipe, budget_seconds=given.seconds_left)
+    start = given.start.with_recipe(recipe)
     if not bool(given.objective.prior.weight.any()):
         everything = torch.arange(len(given.features))
         form = given.objective.fit(given.features, everything)

@@ -19,7 +19,13 @@ from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed,
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.adaptation.report import AdaptationReport, Step
 from cog_adapt.runner.adaptation.run import adapt
-from cog_adapt.runner.adaptation.start import Checkpoints, Start
+from cog_adapt.runner.adaptation.start import (
+    Checkpoints,
+    Start,
+    Trainable,
+    TrainingConfig,
+    TrainingSet,
+)
 from cog_adapt.runner.adaptation.step_parts import limit_for
 from cog_adapt.runner.auto.features import gathered
 from cog_adapt.runner.auto.head import features_of
@@ -34,16 +40,12 @@ from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
 from cog_adapt.runner.scheduling.elsewhere import Elsewhere
-from cog_adapt.runner.scheduling.held_memory import HeldMemory
 from cog_adapt.runner.task.decoding import decoding_examples
 from cog_adapt.runner.task.task import Task, decodes
-from cog_adapt.shared_settings import share_of
-from gradient_check.phases.memory import free_memory
 from gradient_check.phases.replicas import Tensors
 
 Progress = Step | Early | Needed | Elsewhere[Any] | None
 _BY_GRADIENTS = "lora"  # of a task whose own method is `auto`
-_SHARE_OF_FREE = 7 / 8  # the rest is for predictions, and for what is estimated too low
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class LoadedModel:
                     )
                 )
             start = yield from self.starting(examples, recipe, begin=begin, checkpoints=checkpoints)
-            start = yield from _admitted(self, replace(start, kept_rows=kept))
+            start = yield from _admitted(self, start.with_kept_rows(kept))
             fitted = (yield from self._fitting(start, kept)) if begin is None else None
             if fitted is not None:
                 return fitted
@@ -139,25 +141,29 @@ class LoadedModel:
             self.template, self.task, recipe.method
         )
         seen = () if is_blind else examples
+        first = yield from _first_tensors(
+            self, labels=labels, examples=seen, recipe=recipe, begin=begin
+        )
         start = Start(
             task=self.task,
-            template=self.template,
-            tensors=(yield from _first_tensors(self, labels, seen, recipe, begin)),
-            labels=labels,
-            examples=examples,
-            recipe=recipe,
-            precision=self.precision,
-            learning_rate=rate,
-            scales=begin.scales if begin else {},
-            limit=limit_for(self.task, self.precision.device, recipe.halve_at),
-            compiles=self.compiles,
+            trained=Trainable(
+                template=self.template, tensors=first, scales=begin.scales if begin else {}
+            ),
+            data=TrainingSet(examples=examples, labels=labels),
+            training=TrainingConfig(
+                recipe=recipe,
+                precision=self.precision,
+                learning_rate=rate,
+                limit=limit_for(self.task, self.precision.device, recipe.halve_at),
+                compiles=self.compiles,
+            ),
             began=began,
         )
         return checkpoints.added_to(start) if checkpoints else start
 
     def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:
-        labels, method = tuple(start.labels), method or start.recipe.method
-        return Adapter(tensors, labels, method, self.digest, start.scales)
+        labels, method = tuple(start.data.labels), method or start.training.recipe.method
+        return Adapter(tensors, labels, method, self.digest, start.trained.scales)
 
     def _adapting_automatically(
         self,
@@ -170,8 +176,8 @@ class LoadedModel:
         """Let `auto` choose; a task without features gets its own method, and early stopping."""
         own = self.task.method if self.task.method != AUTO else _BY_GRADIENTS
         start = yield from self.starting(examples, replace(recipe, method=own), is_blind=True)
-        start = yield from _admitted(self, replace(start, kept_rows=kept))
-        decoded, began = start.examples, start.began
+        start = yield from _admitted(self, start.with_kept_rows(kept))
+        decoded, began = start.data.examples, start.began
         given = yield from _gathered(self, start, kept)
         outcome = adapter = None
         if given is not None:
@@ -181,19 +187,20 @@ class LoadedModel:
         if outcome is None:
             own_recipe = replace(recipe, method=own)
             start = yield from self.starting(examples, own_recipe, None, checkpoints)
-            start = replace(start, kept_rows=kept, examples=decoded, began=began)
+            start = start.with_kept_rows(kept).with_examples(decoded)
+            start = replace(start, began=began)
             outcome = yield from adapt_without_features(start)
         if outcome.tensors is not None:
             adapter = self._adapter(start, outcome.tensors, outcome.report.method)
-        used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
-        report = replace(_said_of(kept, outcome.report), halved_at=start.limit.halved_at)
+        used = replace(start.training.recipe, method=AUTO, learning_rate=recipe.learning_rate)
+        report = replace(_said_of(kept, outcome.report), halved_at=start.training.limit.halved_at)
         return Adaptation(adapter, report, used, begin if outcome.from_known else None)
 
     def _fitting(
         self, start: Start, kept: InputLookup | None
     ) -> Generator[None, None, Adaptation | None]:
         """Fit a head where it is one and no step was asked for; None: steps are to be taken."""
-        recipe = start.recipe
+        recipe = start.training.recipe
         if recipe.method != HEAD or recipe.hold_out or recipe.learning_rate:
             return None
         given = yield from _gathered(self, start, kept)
@@ -207,16 +214,16 @@ class LoadedModel:
 
 
 def _used(start: Start) -> Recipe:
-    return replace(start.recipe, learning_rate=start.learning_rate)
+    return replace(start.training.recipe, learning_rate=start.training.learning_rate)
 
 
 def _decoded(start: Start, chosen: Sequence[int]) -> Generator[Elsewhere[Any], None, Start]:
     """Let another thread decode examples, where the task decodes them."""
     if not decodes(start.task):
         return start
-    work = Elsewhere(decoding_examples(start.task, start.examples, chosen))
+    work = Elsewhere(decoding_examples(start.task, start.data.examples, chosen))
     yield work
-    return replace(start, examples=work.result())
+    return start.with_examples(work.result())
 
 
 def _said_of(kept: InputLookup | None, report: AdaptationReport) -> AdaptationReport:
@@ -231,13 +238,13 @@ def _admitted(
 
     Its budget pays for no wait.
     """
-    start = yield from _decoded(start, longest_of(start.examples))
+    start = yield from _decoded(start, longest_of(start.data.examples))
     needed = model.estimates.of(start)
     asked = time.monotonic()
     yield needed
     if start.began is not None:
         start = replace(start, began=start.began + time.monotonic() - asked)
-    return (yield from _decoded(start, range(len(start.examples))))
+    return (yield from _decoded(start, range(len(start.data.examples))))
 
 
 def _gathered(
@@ -263,15 +270,3 @@ def _first_tensors(
         return own | (yield from fresh())
     tensors = yield from going_on(checked(begin), labels, fresh, model.task.head)
     return moved(tensors, model.precision.device)
-
-
-def held_adaptations(model: LoadedModel, settings: RunnerSettings) -> HeldMemory[Any]:
-    """Limit adaptations by count, and by the bytes that are free while none is under way."""
-
-    def limit() -> int:
-        free = free_memory(model.precision.device)
-        return settings.adaptation_memory_bytes or int(
-            _SHARE_OF_FREE * share_of(free, settings.memory_share)
-        )
-
-    return HeldMemory(limit, 1.0, settings.adaptations_at_once, "ADAPTATIONS_AT_ONCE")

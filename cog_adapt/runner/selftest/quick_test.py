@@ -78,7 +78,7 @@ class _QuickTest:
     def take_step(self) -> Numbers:
         """Adapt for one step: it must have a finite loss and gradient, and move something."""
         recipe = _recipe(self.model)
-        before = self.model.start(self.probe, recipe).tensors
+        before = self.model.start(self.probe, recipe).trained.tensors
         adaptation = finished(self.model.adapting(self.probe, recipe))
         if adaptation.adapter is None or not adaptation.report.steps:
             self.exam.add("FAIL", "optimizer", "an adaptation of one step has taken none.")

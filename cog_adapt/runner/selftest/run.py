@@ -160,13 +160,13 @@ def _check(
     rate = automatic_learning_rate(model.template, model.task, "all")
     is_whole = _fits(model)
     report = check_gradients(
-        serving_replica(model.template, start.tensors),
+        serving_replica(model.template, start.trained.tensors),
         probe_of(start),
         example_loss(model.task),
         precision=precision,
-        trainable=(lambda name, _: is_whole or name in start.tensors),
+        trainable=(lambda name, _: is_whole or name in start.trained.tensors),
         serve_mode=model.serve_mode,
-        make_optimizer=adamw(start.recipe, rate),
+        make_optimizer=adamw(start.training.recipe, rate),
         learning_rate=rate,
         unused=() if model.task.unused == Task.unused else (model.task.unused,),
         stop_gradients=model.task.stop_gradients,
@@ -185,8 +185,9 @@ def _fits(model: LoadedModel) -> bool:
 
 
 def _of_part(start: Start) -> Finding:
+    method = start.training.recipe.method
     message = (
-        f"only the {len(start.tensors)} tensors of method {start.recipe.method!r} were tested: to "
+        f"only the {len(start.trained.tensors)} tensors of method {method!r} were tested: to "
         "train the whole base too takes more memory than is free here."
     )
     return Finding("method-only", "NOTE", message)

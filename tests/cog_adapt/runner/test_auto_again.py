@@ -51,8 +51,8 @@ def cut_in_the_last_run(monkeypatch, gradients_win):
     """Let a budget end in the steps on all examples; the folds take half as many."""
 
     def over(run):
-        is_last = run.start.recipe.max_steps == STEPS
-        budget = run.start.recipe.budget_seconds
+        is_last = run.start.training.recipe.max_steps == STEPS
+        budget = run.start.training.recipe.budget_seconds
         run.is_over_budget = is_last and budget is not None and len(run.steps) >= CUT_AT
 
     monkeypatch.setattr(_Run, "_note_budget", over)
@@ -76,7 +76,7 @@ def test_steps_on_all_examples_that_were_cut_short_go_on(runner, elsewhere):
     step = _Run.step
 
     def counted(run):
-        if run.start.recipe.max_steps == STEPS:
+        if run.start.training.recipe.max_steps == STEPS:
             taken.append(len(run.steps))
         return (yield from step(run))
 

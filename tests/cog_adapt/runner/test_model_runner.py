@@ -132,7 +132,7 @@ def test_the_async_calls_give_what_the_others_give(make_runner):
     done, answer = asyncio.run(scene())
     assert done.adapter.id == runner.adapt(examples("letters"), FEW).adapter.id
     assert answer == runner.predict(inputs("letters"), done.adapter)
-    assert len(steps) == 3
+    assert len([step for step in steps if isinstance(step, Step)]) == 3
 
 
 def test_many_coroutines_share_it(make_runner):

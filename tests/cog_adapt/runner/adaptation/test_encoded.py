@@ -19,7 +19,7 @@ from tests.cog_adapt.texts import Texts
 
 def started(task, rows, device=DEVICE, **changes):
     start = LoadedModel(task, RunnerSettings(device=device)).start(rows, Recipe(max_steps=1))
-    return dataclasses.replace(start, **changes)
+    return dataclasses.replace(start, data=dataclasses.replace(start.data, **changes))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -28,8 +28,10 @@ def test_rows_are_those_that_the_task_encodes(shape):
     encoded = EncodedExamples(start)
     for chosen in ([5, 0, 3], [1, 1, 7]):
         rows = encoded.rows(chosen)
-        whole = [start.examples[position] for position in chosen]
-        batch, targets = encode_examples(start.task, whole, start.labels, start.precision.device)
+        whole = [start.data.examples[position] for position in chosen]
+        batch, targets = encode_examples(
+            start.task, whole, start.data.labels, start.training.precision.device
+        )
         assert rows.batch.keys() == batch.keys()
         assert all(torch.equal(rows.batch[name], batch[name]) for name in batch)
         assert torch.equal(rows.targets, targets)
@@ -50,7 +52,9 @@ def test_rows_that_are_kept_are_those_that_the_task_encodes(shape):
 
     kept = Kept()
     start = started(SHAPES[shape](), examples(shape, 8), kept_rows=kept)
-    plain = EncodedExamples(dataclasses.replace(start, kept_rows=None)).rows([5, 0, 3, 3])
+    plain = EncodedExamples(
+        dataclasses.replace(start, data=dataclasses.replace(start.data, kept_rows=None))
+    ).rows([5, 0, 3, 3])
     for _ in range(2):
         rows = EncodedExamples(start).rows([5, 0, 3, 3])
         assert all(torch.equal(rows.batch[name], plain.batch[name]) for name in plain.batch)

@@ -152,8 +152,8 @@ def test_gradients_answer_calibrated_on_what_they_had_not_seen(model, monkeypatc
     monkeypatch.setattr(auto, "adapt", noted)
     _, outcome = drained(adapt_automatically(found))
     ((start, tensors),) = runs
-    assert len(start.examples) == len(CLEAR)
-    wanted = middle(start.tensors, tensors) if name == MIDDLE else tensors
+    assert len(start.data.examples) == len(CLEAR)
+    wanted = middle(start.trained.tensors, tensors) if name == MIDDLE else tensors
     head = LinearHead(wanted["head.weight"], wanted["head.bias"])
     features = found.features
     calibration = found.objective.calibration_of_all(answered.calibration(found, name))
@@ -229,14 +229,14 @@ def test_from_a_known_adapter_fewer_steps_begin_where_it_ended_and_folds_do_not(
     progress, done = drained(model.adapting(more, FEW_STEPS, begin))
     assert kinds(progress) == [Early] + [Step] * 3
     (start,) = last
-    assert torch.equal(start.tensors["fc.lora_a"].cpu(), begin.tensors["fc.lora_a"])
-    assert torch.equal(start.tensors["fc.lora_b"].cpu(), begin.tensors["fc.lora_b"])
+    assert torch.equal(start.trained.tensors["fc.lora_a"].cpu(), begin.tensors["fc.lora_a"])
+    assert torch.equal(start.trained.tensors["fc.lora_b"].cpu(), begin.tensors["fc.lora_b"])
     assert begin.tensors["fc.lora_b"].any()
     assert [fold.tensors["fc.lora_b"].any().item() for fold in folds] == [False, False]
     fresh = given(model, more, FEW_STEPS, 0.0)
     form = fresh.objective.fit(fresh.features, torch.arange(len(more)))
     head = fresh.last_beginning(form).tensors["head.weight"]
-    assert torch.equal(start.tensors["head.weight"], head)
+    assert torch.equal(start.trained.tensors["head.weight"], head)
     assert done.begin is begin
     assert done.recipe.method == AUTO
 
@@ -357,7 +357,7 @@ def test_without_an_estimate_the_steps_have_what_is_left_of_the_budget(model, mo
 
     monkeypatch.setattr(auto, "adapt", noted)
     drained(adapt_automatically(found))
-    left = starts[0].recipe.budget_seconds
+    left = starts[0].training.recipe.budget_seconds
     assert left is not None
     assert 400 < left <= 500
 
