@@ -101,7 +101,12 @@ class EncodedExamples:
         """Return the batch, the targets and the weights of examples by their positions."""
         self._measure()
         tensors = on_device(self.store.gather(chosen), self.device)
-        return StepRows(tensors, tensors.pop(_TARGETS), self.weights(chosen), tuple(chosen))
+        return StepRows(
+            batch=tensors,
+            targets=tensors.pop(_TARGETS),
+            weights=self.weights(chosen),
+            positions=tuple(chosen),
+        )
 
     def groups(self, chosen: Sequence[int], relief: float = 1.0) -> list[list[int]]:
         """Cut a batch into parts by the limit of the start; return their positions.
@@ -178,7 +183,8 @@ class _Parts(Sequence[BatchPart]):
     """The parts of a batch, each made at its own tick: where rows are not joined, it is encoded."""
 
     def __init__(self, examples: EncodedExamples, groups: Sequence[Sequence[int]]) -> None:
-        self._examples, self._groups = examples, groups
+        self._examples = examples
+        self._groups = groups
         self._whole = [position for group in groups for position in group]
         weights = examples.weights(self._whole) if len(groups) > 1 else None
         self._mean = None if weights is None else weights.mean()

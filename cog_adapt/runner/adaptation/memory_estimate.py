@@ -144,7 +144,9 @@ class MemoryEstimates:
         key = (frozenset(start.trained.tensors), recipe.rank, recipe.checkpointing)
         known = self._measured.get(key)
         if known is None or known.numbers < numbers:
-            rows = StepRows(batch, targets, None, tuple(range(len(examples))))
+            rows = StepRows(
+                batch=batch, targets=targets, weights=None, positions=tuple(range(len(examples)))
+            )
             known = _measure(start, rows)._replace(numbers=numbers)
             self._remember(key, known)
         share = numbers / known.numbers  # a shorter one has at most its share
@@ -152,7 +154,15 @@ class MemoryEstimates:
         each = ({name: t[i] for name, t in batch.items()} for i in range(len(examples)))
         tokens = max(cost_of(one) for one in each)
         found = max(e.input.nbytes if isinstance(e.input, Decoded) else 0 for e in examples)
-        return _Row(numbers, encoded, activations, outputs, tokens, known.mixes, found)
+        return _Row(
+            numbers=numbers,
+            encoded=encoded,
+            activations=activations,
+            outputs=outputs,
+            tokens=tokens,
+            mixes=known.mixes,
+            decoded=found,
+        )
 
     def _remember(self, key: Hashable, row: _Row) -> None:
         while len(self._measured) >= _MOST_REMEMBERED:
@@ -164,8 +174,12 @@ def _encoded(start: Start, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
     """Encode the longest examples; the longest alone, in their place, where a tick is too short."""
     device, count = start.training.precision.device, len(examples)
     if sum(characters_of(each.input) for each in examples) <= PAIR_CHARACTERS:
-        return encode_examples(start.task, examples, start.data.labels, device)
-    batch, targets = encode_examples(start.task, examples[:1], start.data.labels, device)
+        return encode_examples(
+            start.task, examples=examples, labels=start.data.labels, device=device
+        )
+    batch, targets = encode_examples(
+        start.task, examples=examples[:1], labels=start.data.labels, device=device
+    )
     return {name: torch.cat([t] * count) for name, t in batch.items()}, torch.cat([targets] * count)
 
 
@@ -185,11 +199,11 @@ def _measure(start: Start, rows: StepRows) -> _Row:
     replica = training_replica(start.trained.template, start.trained.tensors, start.trained.scales)
     training = modules_in_training(replica)
     step = GradientStep(
-        replica,
-        weighted_loss(start.task),
-        adamw(start.training.recipe, start.training.learning_rate),
-        start.training.precision,
-        training,
+        replica=replica,
+        loss=weighted_loss(start.task),
+        make_optimizer=adamw(start.training.recipe, start.training.learning_rate),
+        precision=start.training.precision,
+        training=training,
     )
     counted = _Counted(replica, start.task.blocks)
     with torch.autograd.graph.saved_tensors_hooks(counted.pack, lambda tensor: tensor):
@@ -197,7 +211,13 @@ def _measure(start: Start, rows: StepRows) -> _Row:
     count = len(rows.targets)
     kept = counted.recomputed if start.training.recipe.checkpointing else counted.whole
     mixes = mixes_rows(replica, training)
-    return _Row(0, 0, -(-kept // count), -(-counted.outputs // count), mixes=mixes)
+    return _Row(
+        numbers=0,
+        encoded=0,
+        activations=-(-kept // count),
+        outputs=-(-counted.outputs // count),
+        mixes=mixes,
+    )
 
 
 class _Counted:

@@ -152,14 +152,17 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     chosen = _tried(start.data.examples)
     try:
         pair = yield from _encoded(start, chosen)
-        together = _losses(start, replica, chosen, pair)
+        together = _losses(start, replica=replica, chosen=chosen, pair=pair)
         each = list[Tensor]()
         for position in chosen:
             yield None
             one = encode_examples(
-                start.task, [start.data.examples[position]], start.data.labels, device
+                start.task,
+                examples=[start.data.examples[position]],
+                labels=start.data.labels,
+                device=device,
             )
-            each.append(_losses(start, replica, [position], one))
+            each.append(_losses(start, replica=replica, chosen=[position], pair=one))
         alone = torch.cat(each)
     except _UNFIT as error:
         if is_out_of_memory(error):
@@ -193,13 +196,15 @@ def _encoded(start: Start, chosen: Sequence[int]) -> Generator[None, None, tuple
     if sum(characters_of(row.input) for row in rows) > PAIR_CHARACTERS:
         parts = list[tuple[Batch, Tensor]]()
         for row in rows:
-            parts.append(encode_examples(start.task, [row], start.data.labels, device))
+            parts.append(
+                encode_examples(start.task, examples=[row], labels=start.data.labels, device=device)
+            )
             yield None
         batches, targets = [batch for batch, _ in parts], [target for _, target in parts]
         if all(len({batch[name].shape for batch in batches}) == 1 for name in batches[0]):
             joined = {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
             return joined, torch.cat(targets)
-    return encode_examples(start.task, rows, start.data.labels, device)
+    return encode_examples(start.task, examples=rows, labels=start.data.labels, device=device)
 
 
 def _losses(

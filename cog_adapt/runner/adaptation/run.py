@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +76,14 @@ class _Best:
     loss: float = math.inf
     tensors: Tensors = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, state: TrainingState | None) -> Self:
+        """Return the best of an earlier run; without one, that of none."""
+        if state is None:
+            return cls()
+        step, loss, tensors = state.best
+        return cls(step, loss, tensors)
+
 
 class _Run:
     """The state of one adaptation between its ticks."""
@@ -83,7 +92,9 @@ class _Run:
         self.start = start
         self.began = time.monotonic() if start.began is None else start.began
         recipe, resume = start.training.recipe, start.resumption.state
-        self.train, self.held_out = split(start.data.examples, recipe.hold_out, recipe.seed)
+        train, held_out = split(start.data.examples, recipe.hold_out, recipe.seed)
+        self.train = train
+        self.held_out = held_out
         self.examples = EncodedExamples(start)
         self.take_step = _gradient_step(self.start)
         self.batches = MicroBatches(start, self.examples, self.take_step)
@@ -92,7 +103,7 @@ class _Run:
         self.scores: list[HeldOut] = list(resume.scores) if resume else []
         self.earlier_steps = len(self.steps)
         self.earlier_seconds = resume.seconds if resume else 0.0
-        self.best = _Best(*resume.best) if resume else _Best()
+        self.best = _Best.of(resume)
         self.is_scored = bool(self.held_out)
         self.scoring_seconds = 0.0  # of the longest scoring; a budget leaves time for the last
         self.saving: Future[None] | None = None
@@ -110,7 +121,9 @@ class _Run:
         )
         if chosen:
             spare = _gradient_step(self.start)
-            kept = yield from keep_trunk(spare, self.examples, chosen, pattern)
+            kept = yield from keep_trunk(
+                spare, examples=self.examples, chosen=chosen, pattern=pattern
+            )
             self.trunk = kept.line
             if kept.outputs is not None:
                 self.batches.relief = relief_of(replica, pattern)
@@ -133,7 +146,7 @@ class _Run:
         """Take one optimizer step on the next batch; None where the budget ended before it."""
         recipe, number = self.start.training.recipe, len(self.steps)
         size = min(recipe.batch_size, len(self.train))
-        chosen = batch_indices(len(self.train), size, number, recipe.seed)
+        chosen = batch_indices(len(self.train), size=size, step=number, seed=recipe.seed)
         rate = self.start.training.learning_rate * (1 - number / recipe.max_steps)
         for group in self.take_step.optimizer.param_groups:
             group["lr"] = rate
@@ -176,14 +189,14 @@ class _Run:
     def _step(self, result: StepResult, rate: float) -> Step:
         limit = self.start.training.limit
         return Step(
-            len(self.steps) + 1,
-            self.start.training.recipe.max_steps,
-            result.loss,
-            result.gradient_norm,
-            rate,
-            self.seconds,
-            result.skipped,
-            limit.halved_to if limit.halved_at == limit.steps else 0,
+            number=len(self.steps) + 1,
+            of=self.start.training.recipe.max_steps,
+            loss=result.loss,
+            gradient_norm=result.gradient_norm,
+            learning_rate=rate,
+            seconds=self.seconds,
+            skipped=result.skipped,
+            halved_to=limit.halved_to if limit.halved_at == limit.steps else 0,
         )
 
     def _may_give_up(self) -> bool:
@@ -258,11 +271,18 @@ class _Run:
     def _score(self, chosen: Sequence[int]) -> Tensor:
         rows = self.examples.rows(chosen)
         replica, precision = self.take_step.replica, self.start.training.precision
-        seed = derive_seed(
-            self.start.training.recipe.seed, "held out"
-        )  # one noise, so scores compare
-        given = (self.start.task, rows, seed, precision.device)
-        values = run_inference(_loss_and_score, replica, precision, "no_grad", *given)
+        # One noise, so scores compare.
+        seed = derive_seed(self.start.training.recipe.seed, "held out")
+        values = run_inference(
+            _loss_and_score,
+            replica,
+            precision,
+            "no_grad",
+            task=self.start.task,
+            rows=rows,
+            seed=seed,
+            device=precision.device,
+        )
         each = 1.0 if rows.weights is None else rows.weights.double()
         return torch.stack([(value.double() * each).sum() for value in values]).cpu()
 
@@ -307,4 +327,11 @@ def _gradient_step(start: Start) -> GradientStep:
         adamw(start.training.recipe, start.training.learning_rate),
     )
     clip_norm = start.training.recipe.clip_norm
-    return GradientStep(replica, loss, optimizer, start.training.precision, training, clip_norm)
+    return GradientStep(
+        replica=replica,
+        loss=loss,
+        make_optimizer=optimizer,
+        precision=start.training.precision,
+        training=training,
+        clip_norm=clip_norm,
+    )

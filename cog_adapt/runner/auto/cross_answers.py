@@ -66,7 +66,10 @@ class CrossAnswers:
         """
         fitted = {name: self.calibration(given, name) for name in self.outputs if name != BASE}
         calibrated = {n: fitted[n](o) if n in fitted else o for n, o in self.outputs.items()}
-        return {n: candidate_of(given, o, self.chosen, self.doubt) for n, o in calibrated.items()}
+        return {
+            n: candidate_of(given, outputs=o, chosen=self.chosen, doubt=self.doubt)
+            for n, o in calibrated.items()
+        }
 
 
 def candidate_of(
@@ -78,7 +81,9 @@ def candidate_of(
     scores = objective.right(outputs, chosen, doubt.wrong)
     said = 0.0 if doubt.is_open else doubt.wrong
     importance = objective.importance(chosen)
-    return CandidateScore.of(losses, scores, importance, said, objective.is_share)
+    return CandidateScore.of(
+        losses, scores=scores, weights=importance, wrong=said, is_share=objective.is_share
+    )
 
 
 def cross_answers(given: AutoStart, doubt: WrongLabelShare) -> Generator[None, None, CrossAnswers]:
@@ -125,7 +130,9 @@ def _outputs(given: AutoStart, tensors: Tensors, others: Tensor) -> Generator[No
     rows = [start.data.examples[i] for i in others.tolist()]
     targets = given.targets_of(rows)
     size = start.training.recipe.batch_size
-    looked = outputs_of(given.phase, replica, given.names.layer, rows, targets, size)
+    looked = outputs_of(
+        given.phase, module=replica, layer=given.names.layer, rows=rows, targets=targets, size=size
+    )
     outputs, _ = yield from looked
     return outputs
 

@@ -30,7 +30,7 @@ def gathered(
     The labels take turns, so that a budget that ends meanwhile has seen some examples of each.
     """
     if is_too_much(start):
-        return given_of(start, phase, None, began)
+        return given_of(start, phase=phase, features=None, began=began)
     budget, order = start.training.recipe.budget_seconds, _in_turn(start)
 
     def is_over() -> bool:
@@ -38,12 +38,14 @@ def gathered(
 
     found = yield from compute([start.data.examples[i].input for i in order], is_over=is_over)
     if found is None:
-        return given_of(start, phase, None, began)
+        return given_of(start, phase=phase, features=None, began=began)
     features, seen = torch.empty_like(found), sorted(order[: len(found)])
     places = {position: place for place, position in enumerate(seen)}
     features[[places[position] for position in order[: len(found)]]] = found
     chosen = [start.data.examples[i] for i in seen]
-    return given_of(start.with_examples(chosen), phase, features, began, len(order))
+    return given_of(
+        start.with_examples(chosen), phase=phase, features=features, began=began, asked=len(order)
+    )
 
 
 def _in_turn(start: Start) -> list[int]:

@@ -83,21 +83,23 @@ def adapt_automatically(given: AutoStart) -> Automatic:
     closed = given.names.write(form.head)
     yield Early(closed, tuple(given.start.data.labels), first)
     if given.is_over:
-        return _without_gradients(given, closed, first, "budget_seconds")
+        return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     if given.trains_head_alone:
-        return _without_gradients(given, closed, of_head_alone(first), "fitted")
+        return _without_gradients(
+            given, closed=closed, decision=of_head_alone(first), reason="fitted"
+        )
     if not given.folds:
         return (yield from _unestimated(given, first))
     answered = yield from _in_time(given, cross_answers(given, given.objective.doubt(form)))
     if answered is None:
-        return _without_gradients(given, closed, first, "budget_seconds")
+        return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     decide_now = partial(_decide, given, answered, first)
     decision = yield from beside(decide_now, is_large=given.is_large)
     if given.is_over:  # the folds may have been cut short, and what they say is not known again
-        return _without_gradients(given, closed, first, "budget_seconds")
+        return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     if decision.chosen in (BASE, CLOSED):
-        return _without_gradients(given, closed, decision, "decided")
-    return (yield from _with_gradients(given, form, answered, decision))
+        return _without_gradients(given, closed=closed, decision=decision, reason="decided")
+    return (yield from _with_gradients(given, form=form, answered=answered, decision=decision))
 
 
 def fit_head(given: AutoStart) -> Generator[None, None, AutoResult | None]:
@@ -132,7 +134,14 @@ def _is_linear(given: AutoStart) -> Generator[None, None, bool]:
     replica = serving_replica(start.trained.template, start.trained.tensors, start.trained.scales)
     rows = start.data.examples[: len(few)]
     targets = given.targets_of(rows)
-    looked = outputs_of(given.phase, replica, given.names.layer, rows, targets, len(rows))
+    looked = outputs_of(
+        given.phase,
+        module=replica,
+        layer=given.names.layer,
+        rows=rows,
+        targets=targets,
+        size=len(rows),
+    )
     outputs, losses = yield from looked
     expected = given.objective.prior(given.features[few])
     if outputs.shape != expected.shape:
@@ -209,8 +218,10 @@ def _without_steps(given: AutoStart, form: ClosedForm, everything: Tensor) -> He
     if not given.folds:
         return unknown(objective.name)
     doubt = objective.doubt(form)
-    base = candidate_of(given, objective.prior(given.features), everything, doubt)
-    closed = candidate_of(given, form.left_out, everything, doubt)
+    base = candidate_of(
+        given, outputs=objective.prior(given.features), chosen=everything, doubt=doubt
+    )
+    closed = candidate_of(given, outputs=form.left_out, chosen=everything, doubt=doubt)
     first = decide({BASE: base, CLOSED: closed}, objective.name)
     return of_few(first) if objective.averages else first
 

@@ -264,7 +264,15 @@ def given_of(
     if objective is None:
         return None
     count = len(start.data.examples) if asked is None else asked
-    return AutoStart(start, phase, names, objective, features, began, count)
+    return AutoStart(
+        start=start,
+        phase=phase,
+        names=names,
+        objective=objective,
+        features=features,
+        began=began,
+        asked=count,
+    )
 
 
 def _objective(start: Start, prior: LinearHead) -> Objective | None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cog_adapt.runner.adaptation.compiling import may_compile
 from cog_adapt.runner.adaptation.first_tensors import going_on, labels_to_learn
-from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed, longest_of
+from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.adaptation.report import AdaptationReport, Step
 from cog_adapt.runner.adaptation.run import adapt
@@ -36,12 +36,12 @@ from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
+from cog_adapt.runner.model.adaptation_memory import admitted
 from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
 from cog_adapt.runner.scheduling.elsewhere import Elsewhere
-from cog_adapt.runner.task.decoding import decoding_examples
-from cog_adapt.runner.task.task import Task, decodes
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.replicas import Tensors
 
 Progress = Step | Early | Needed | Elsewhere[Any] | None
@@ -79,9 +79,12 @@ class LoadedModel:
         self.serve_mode = settings.serve_mode
         self.batch_size = settings.batch_size
         self.compiles = may_compile(settings.compile_blocks, self.loaded.precision.device)
-        self.base, self.template = self.loaded.module, self.loaded.template
-        self.census, self.healed = self.loaded.census, self.loaded.healed
-        self.precision, self.digest = self.loaded.precision, self.loaded.digest
+        self.base = self.loaded.module
+        self.template = self.loaded.template
+        self.census = self.loaded.census
+        self.healed = self.loaded.healed
+        self.precision = self.loaded.precision
+        self.digest = self.loaded.digest
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -111,7 +114,7 @@ class LoadedModel:
                     )
                 )
             start = yield from self.starting(examples, recipe, begin=begin, checkpoints=checkpoints)
-            start = yield from _admitted(self, start.with_kept_rows(kept))
+            start = yield from admitted(self.estimates, start.with_kept_rows(kept))
             fitted = (yield from self._fitting(start, kept)) if begin is None else None
             if fitted is not None:
                 return fitted
@@ -163,7 +166,13 @@ class LoadedModel:
 
     def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:
         labels, method = tuple(start.data.labels), method or start.training.recipe.method
-        return Adapter(tensors, labels, method, self.digest, start.trained.scales)
+        return Adapter(
+            tensors=tensors,
+            labels=labels,
+            method=method,
+            base=self.digest,
+            scales=start.trained.scales,
+        )
 
     def _adapting_automatically(
         self,
@@ -176,7 +185,7 @@ class LoadedModel:
         """Let `auto` choose; a task without features gets its own method, and early stopping."""
         own = self.task.method if self.task.method != AUTO else _BY_GRADIENTS
         start = yield from self.starting(examples, replace(recipe, method=own), is_blind=True)
-        start = yield from _admitted(self, start.with_kept_rows(kept))
+        start = yield from admitted(self.estimates, start.with_kept_rows(kept))
         decoded, began = start.data.examples, start.began
         given = yield from _gathered(self, start, kept)
         outcome = adapter = None
@@ -186,7 +195,9 @@ class LoadedModel:
             outcome = yield from adapt_automatically(given)
         if outcome is None:
             own_recipe = replace(recipe, method=own)
-            start = yield from self.starting(examples, own_recipe, None, checkpoints)
+            start = yield from self.starting(
+                examples, recipe=own_recipe, begin=None, checkpoints=checkpoints
+            )
             start = start.with_kept_rows(kept).with_examples(decoded)
             start = replace(start, began=began)
             outcome = yield from adapt_without_features(start)
@@ -194,7 +205,9 @@ class LoadedModel:
             adapter = self._adapter(start, outcome.tensors, outcome.report.method)
         used = replace(start.training.recipe, method=AUTO, learning_rate=recipe.learning_rate)
         report = replace(_said_of(kept, outcome.report), halved_at=start.training.limit.halved_at)
-        return Adaptation(adapter, report, used, begin if outcome.from_known else None)
+        return Adaptation(
+            adapter=adapter, report=report, recipe=used, begin=begin if outcome.from_known else None
+        )
 
     def _fitting(
         self, start: Start, kept: InputLookup | None
@@ -217,34 +230,9 @@ def _used(start: Start) -> Recipe:
     return replace(start.training.recipe, learning_rate=start.training.learning_rate)
 
 
-def _decoded(start: Start, chosen: Sequence[int]) -> Generator[Elsewhere[Any], None, Start]:
-    """Let another thread decode examples, where the task decodes them."""
-    if not decodes(start.task):
-        return start
-    work = Elsewhere(decoding_examples(start.task, start.data.examples, chosen))
-    yield work
-    return start.with_examples(work.result())
-
-
 def _said_of(kept: InputLookup | None, report: AdaptationReport) -> AdaptationReport:
     """Add that features of another batch were used, whose last bits depend on it."""
     return replace(report, bit_for_bit=False) if kept and kept.found else report
-
-
-def _admitted(
-    model: LoadedModel, start: Start
-) -> Generator[Elsewhere[Any] | Needed | None, None, Start]:
-    """Say what a start needs, and go on with its examples decoded, once it may.
-
-    Its budget pays for no wait.
-    """
-    start = yield from _decoded(start, longest_of(start.data.examples))
-    needed = model.estimates.of(start)
-    asked = time.monotonic()
-    yield needed
-    if start.began is not None:
-        start = replace(start, began=start.began + time.monotonic() - asked)
-    return (yield from _decoded(start, range(len(start.data.examples))))
 
 
 def _gathered(
@@ -253,7 +241,7 @@ def _gathered(
     phase = model.predictions.phase
     compute = partial(features_of, phase, model.base, size=model.batch_size, kept=kept)
     began = time.monotonic() if start.began is None else start.began
-    return gathered(start, phase, compute, began)
+    return gathered(start, phase=phase, compute=compute, began=began)
 
 
 def _first_tensors(
@@ -264,9 +252,16 @@ def _first_tensors(
     begin: Adapter | None,
 ) -> Generator[None, None, dict[str, Tensor]]:
     phase, checked = model.predictions.phase, model.predictions.modules.checked
-    fresh = partial(label_tensors, phase, model.base, model.batch_size, labels, examples)
+    fresh = partial(
+        label_tensors,
+        phase,
+        base=model.base,
+        size=model.batch_size,
+        labels=labels,
+        examples=examples,
+    )
     if begin is None:
         own = start_tensors(model.template, model.task, recipe)
         return own | (yield from fresh())
-    tensors = yield from going_on(checked(begin), labels, fresh, model.task.head)
+    tensors = yield from going_on(checked(begin), labels=labels, fresh=fresh, head=model.task.head)
     return moved(tensors, model.precision.device)

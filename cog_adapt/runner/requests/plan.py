@@ -145,14 +145,16 @@ def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
         InputError: the recipe is another than that of the adapter to begin from.
     """
     recipe = resolve(wanted.recipe, runner.task, wanted.begin)
-    key = key_of(wanted.examples, recipe, _name_of_begin(wanted), runner.knowledge.origin)
+    key = key_of(
+        wanted.examples, recipe=recipe, begin=_name_of_begin(wanted), origin=runner.knowledge.origin
+    )
     if key is None:
         return Plan.anew(wanted)
     decision = runner.store.decisions.find(wanted.owner, key.whole, **wanted.which)
     if decision and (known := _open(runner, wanted, decision)):
         return Plan.done(wanted, known, key)
     begins = wanted.begin is not None or wanted.fresh
-    smaller = None if begins else _smaller(runner, wanted, key, recipe)
+    smaller = None if begins else _smaller(runner, wanted=wanted, key=key, recipe=recipe)
     planned = Plan.resumable(wanted, key, smaller=smaller, folder=runner.checkpoints)
     if wanted.survives and planned.begin is None and planned.state is not None:
         runner.checkpoints.take_over(_earlier_name(runner, wanted, recipe), planned.state)

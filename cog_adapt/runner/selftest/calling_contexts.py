@@ -38,7 +38,10 @@ _LARGE_PART = 0.5  # of the base: three times as much is there at once, the copy
 def probe_of(start: Start) -> tuple[dict[str, Tensor], Tensor]:
     """Return the batch and targets of the start's examples."""
     return encode_examples(
-        start.task, start.data.examples, start.data.labels, start.training.precision.device
+        start.task,
+        examples=start.data.examples,
+        labels=start.data.labels,
+        device=start.training.precision.device,
     )
 
 
@@ -63,11 +66,11 @@ def check_calling_contexts(start: Start) -> GradientReport:
     else:
         found = [(replace(check, name=n, seconds=check.seconds / len(ways)), []) for n in ways]
     return GradientReport(
-        tuple(finding for _, findings in found for finding in findings),
-        tuple(check for check, _ in found),
-        {},
-        str(start.training.precision),
-        time.perf_counter() - began,
+        findings=tuple(finding for _, findings in found for finding in findings),
+        checks=tuple(check for check, _ in found),
+        gradient_norms={},
+        precision=str(start.training.precision),
+        seconds=time.perf_counter() - began,
     )
 
 
@@ -133,7 +136,9 @@ class _Compared:
         error = (self.apart / self.whole) ** 0.5 if self.whole else self.apart
         limit = _TOLERANCE[precision.compute]
         status: Status = "passed" if error <= limit else "failed"
-        check = Check(self.name, status, self.seconds, {"relative error": error})
+        check = Check(
+            name=self.name, status=status, seconds=self.seconds, numbers={"relative error": error}
+        )
         if error <= limit:
             return check, []
         message = (
@@ -148,7 +153,13 @@ def _step(start: Start) -> GradientStep:
     replica = training_replica(start.trained.template, start.trained.tensors)
     training = modules_in_training(replica)
     make = adamw(start.training.recipe, start.training.learning_rate)
-    return GradientStep(replica, example_loss(start.task), make, start.training.precision, training)
+    return GradientStep(
+        replica=replica,
+        loss=example_loss(start.task),
+        make_optimizer=make,
+        precision=start.training.precision,
+        training=training,
+    )
 
 
 def _take_gradient(step: GradientStep, start: Start) -> None:

@@ -46,7 +46,11 @@ def _check(model: LoadedModel, entry: Callable[..., object] | None) -> GradientR
     quick.forget()
     seconds = time.perf_counter() - began
     return GradientReport(
-        tuple(exam.findings), tuple(exam.checks), quick.norms, str(model.precision), seconds
+        findings=tuple(exam.findings),
+        checks=tuple(exam.checks),
+        gradient_norms=quick.norms,
+        precision=str(model.precision),
+        seconds=seconds,
     )
 
 
@@ -84,7 +88,8 @@ class _QuickTest:
             self.exam.add("FAIL", "optimizer", "an adaptation of one step has taken none.")
             return {}
         (step, *_) = adaptation.report.steps
-        self._trained, self.norms = adaptation.adapter, {"(all)": step.gradient_norm}
+        self._trained = adaptation.adapter
+        self.norms = {"(all)": step.gradient_norm}
         after = self._trained.tensors
         moved = [name for name, tensor in before.items() if not _equal(tensor, after[name])]
         if not 0 < step.gradient_norm < math.inf or not moved:

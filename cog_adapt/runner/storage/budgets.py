@@ -37,11 +37,12 @@ def budgets_of(settings: RunnerSettings) -> StorageBudgets:
     whole_disk = settings.disk_bytes or _disk_size(settings.weights_dir)
     disk = settings.adapter_disk_bytes or whole_disk // _PART_OF_DISK
     return StorageBudgets(
-        memory,
-        settings.adapter_owner_memory_bytes or share_of(memory, settings.owner_share),
-        disk,
-        settings.adapter_owner_disk_bytes or share_of(disk, settings.owner_share),
-        settings.adapter_days,
+        memory=memory,
+        memory_of_owner=settings.adapter_owner_memory_bytes
+        or share_of(memory, settings.owner_share),
+        disk=disk,
+        disk_of_owner=settings.adapter_owner_disk_bytes or share_of(disk, settings.owner_share),
+        days=settings.adapter_days,
     )
 
 

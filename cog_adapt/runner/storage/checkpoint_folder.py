@@ -47,7 +47,8 @@ class CheckpointFolder:
         most_bytes: int,
         most_of_owner: int | None = None,
     ) -> None:
-        self._folder, self._seconds = folder, days * _SECONDS_A_DAY
+        self._folder = folder
+        self._seconds = days * _SECONDS_A_DAY
         # One: a state of all of a model's weights takes as much memory as it is written from.
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._removed: OrderedDict[Path, None] = OrderedDict()
@@ -136,7 +137,9 @@ def folder_of(settings: RunnerSettings) -> CheckpointFolder:
     disk = settings.disk_bytes or _free_bytes(place)
     most = settings.checkpoint_bytes or disk // _PART_OF_DISK
     most_of_owner = settings.checkpoint_owner_bytes or share_of(most, settings.owner_share)
-    folder = CheckpointFolder(place, settings.checkpoint_days, most, most_of_owner)
+    folder = CheckpointFolder(
+        folder=place, days=settings.checkpoint_days, most_bytes=most, most_of_owner=most_of_owner
+    )
     folder.tidy()
     return folder
 

@@ -477,7 +477,7 @@ def test_an_example_of_weight_0_is_in_its_batches_and_teaches_nothing(loaded):
         start, data=dataclasses.replace(start.data, weights=[1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
     )
     other = Example(rows[5].input, rows[0].target)
-    another = dataclasses.replace(fewer, examples=[*rows[:5], other])
+    another = fewer.with_examples([*rows[:5], other])
     (one, _), (two, _), (plain, _) = (drained(adapt(s))[1] for s in (fewer, another, start))
     assert same_tensors(one, two)
     assert not same_tensors(one, plain)

@@ -343,7 +343,7 @@ def test_without_an_estimate_steps_begin_where_the_names_say_something(
     form = found.objective.fit(found.features, everything)
     head = found.objective.begin(found.features, everything, form)
     begun = found.objective.prior if not begins_closed else head
-    assert torch.equal(starts[0].tensors["head.weight"].cpu(), begun.weight)
+    assert torch.equal(starts[0].trained.tensors["head.weight"].cpu(), begun.weight)
 
 
 def test_without_an_estimate_the_steps_have_what_is_left_of_the_budget(model, monkeypatch):
@@ -448,7 +448,7 @@ def test_a_wrong_label_counts_less_in_the_steps(model, monkeypatch):
     found = given(model, spoiled, FEW_STEPS, 0.0)
     starts = noted_starts(monkeypatch)
     drained(adapt_automatically(found))
-    weights = starts[0].weights
+    weights = starts[0].data.weights
     assert weights[0] < 0.3 * min(weights[1:])
 
 
