@@ -89,8 +89,8 @@ MUTANTS = (
     Mutant(
         "`before` is what comes after",
         f"{_RUNNER}/requests/few_shot.py",
-        "return Answer(predictions, before, _id(query.adapter), report)",
-        "return Answer(predictions, predictions, _id(query.adapter), report)",
+        "predictions=predictions, before=before, adapter=",
+        "predictions=predictions, before=predictions, adapter=",
     ),
     Mutant(
         "adapters are not kept",
