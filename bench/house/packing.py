@@ -53,10 +53,10 @@ class Packing:
 
     def __init__(self, modules: Iterable[Module]) -> None:
         self._signatures: dict[str, _Signature] = {}
-        for module in modules:
-            for node in ast.walk(module.tree):
-                if isinstance(node, _DEFINITIONS):
-                    self._note(node)
+        nodes = (node for module in modules for node in ast.walk(module.tree))
+        for node in nodes:
+            if isinstance(node, _DEFINITIONS):
+                self._note(node)
 
     def of(self, module: Module) -> list[str]:
         """Return each place once, as path:line and what stands there."""
@@ -126,10 +126,9 @@ def _dotted(called: ast.expr) -> tuple[str, str]:
 
 def _unpacked(node: ast.Assign) -> Iterator[str]:
     for target in node.targets:
-        if isinstance(target, ast.Tuple):
-            held = [each for each in target.elts if isinstance(each, ast.Attribute)]
-            if len(held) > 1:
-                yield ast.unparse(target)
+        parts = target.elts if isinstance(target, ast.Tuple) else []
+        if sum(isinstance(each, ast.Attribute) for each in parts) > 1:
+            yield ast.unparse(target)
 
 
 def packed_below(places: Sequence[str]) -> dict[str, list[str]]:
