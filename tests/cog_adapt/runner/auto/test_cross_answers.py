@@ -65,7 +65,7 @@ def test_gradients_answer_what_their_fold_did_not_train_on(found, answered):
     _, (tensors, _) = drained(adapt(run))
     inputs = [found.start.data.examples[i].input for i in others.tolist()]
     rows = torch.tensor(inputs, device=DEVICE)
-    for name, chosen in ((GRADIENTS, tensors), (MIDDLE, middle(run.tensors, tensors))):
+    for name, chosen in ((GRADIENTS, tensors), (MIDDLE, middle(run.trained.tensors, tensors))):
         expected = serving_replica(found.start.trained.template, moved(chosen, rows.device))(
             rows
         ).cpu()
@@ -178,7 +178,7 @@ def test_a_fold_takes_half_of_the_steps_and_one_at_least(model, monkeypatch):
     taken = []
 
     def noted(run):
-        taken.append((run.recipe.max_steps, len(run.examples)))
+        taken.append((run.training.recipe.max_steps, len(run.data.examples)))
         return adapt(run)
 
     monkeypatch.setattr(module, "adapt", noted)

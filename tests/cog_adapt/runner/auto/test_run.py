@@ -232,10 +232,10 @@ def test_from_a_known_adapter_fewer_steps_begin_where_it_ended_and_folds_do_not(
     assert torch.equal(start.trained.tensors["fc.lora_a"].cpu(), begin.tensors["fc.lora_a"])
     assert torch.equal(start.trained.tensors["fc.lora_b"].cpu(), begin.tensors["fc.lora_b"])
     assert begin.tensors["fc.lora_b"].any()
-    assert [fold.tensors["fc.lora_b"].any().item() for fold in folds] == [False, False]
+    assert [fold.trained.tensors["fc.lora_b"].any().item() for fold in folds] == [False, False]
     fresh = given(model, more, FEW_STEPS, 0.0)
     form = fresh.objective.fit(fresh.features, torch.arange(len(more)))
-    head = fresh.last_beginning(form).tensors["head.weight"]
+    head = fresh.last_beginning(form).trained.tensors["head.weight"]
     assert torch.equal(start.trained.tensors["head.weight"], head)
     assert done.begin is begin
     assert done.recipe.method == AUTO
