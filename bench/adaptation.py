@@ -127,7 +127,7 @@ def _from_closed_form(
     everything = torch.arange(len(examples))
     form = given.objective.fit(given.features, everything)
     tensors, report = _result_of(adapt(given.beginning(everything, form, steps)))
-    return Adapter(tensors, tuple(start.labels), report.method, runner.base)
+    return Adapter(tensors, tuple(start.data.labels), report.method, runner.base)
 
 
 def _result_of(work: Generator[object, None, T]) -> T:

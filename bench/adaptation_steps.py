@@ -48,7 +48,7 @@ def contestants(model: LoadedModel, recipe: Recipe, seed: int) -> dict[str, Step
         return model.start(examples, replace(recipe, **changes))
 
     last = started(blocks=1)
-    rate = last.learning_rate
+    rate = last.training.learning_rate
     base = Base.load(TextClassification(), model.precision)
     return {
         ALL: adapt(started()),

@@ -35,7 +35,7 @@ from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.together import TOLERANCE
-from cog_adapt.runner.model_runner import ModelRunner, submitted
+from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.scheduling.scheduler import once
 from cog_adapt.runner.scheduling.tickets import Ticket
@@ -156,7 +156,7 @@ class Cycles:
             seed=self.draw.randrange(10**6),
             hold_out=self.draw.choice((0.0, 0.3)),
         )
-        return submitted(self.runner, examples, recipe, None, None)
+        return self.runner.submit_adaptation(examples, recipe)
 
     def _text(self) -> str:
         return "".join(self.draw.choices(string.ascii_lowercase, k=self.draw.randint(1, 12)))

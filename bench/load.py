@@ -183,7 +183,7 @@ async def predict_for_ever(load: Load, query: Query) -> None:
 async def adapt_for_ever(load: Load, number: int) -> None:
     """Adapt until cancelled."""
     recipe = Recipe(max_steps=2_000, budget_seconds=600.0, seed=number)
-    await load.runner.adapt_async(load.examples, recipe, owner=f"owner {number}")
+    await load.runner.submit_adaptation(load.examples, recipe, owner=f"owner {number}").wait_async()
 
 
 async def time_steps(load: Load, steps: list[float]) -> None:

@@ -82,7 +82,7 @@ def parts(loaded: LoadedModel, settings: RunnerSettings) -> dict[str, Call]:
     """Return calls of the runner's own work, each without a model's work inside."""
     examples = data.split(EXAMPLES_PER_LABEL, 0).train
     base, template = loaded.base, loaded.template
-    tensors = loaded.start(examples, Recipe()).tensors
+    tensors = loaded.start(examples, Recipe()).trained.tensors
     replica = training_replica(template, tensors)
     training = modules_in_training(replica)
     precision, serve_mode = loaded.precision, settings.serve_mode

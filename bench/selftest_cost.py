@@ -90,10 +90,10 @@ class Timed:
 
 def step_of(start: Start) -> Callable[[], float]:
     """Return what takes the gradients of the start's examples, without a step of the optimizer."""
-    replica = training_replica(start.template, start.tensors)
+    replica = training_replica(start.trained.template, start.trained.tensors)
     training = modules_in_training(replica)
-    make = adamw(start.recipe, start.learning_rate)
-    step = GradientStep(replica, example_loss(start.task), make, start.precision, training)
+    make = adamw(start.training.recipe, start.training.learning_rate)
+    step = GradientStep(replica, example_loss(start.task), make, start.training.precision, training)
     return lambda: float(step.gradients(probe_of(start), 0))
 
 

@@ -68,8 +68,9 @@ MEMORY = (
     Break(
         "the dtype of tensors is lost when a run begins",
         f"{_RUNNER}/adaptation/run.py",
-        "{n: t.to(start.precision.device) for n, t in tensors.items()}",
-        "{n: t.to(start.precision.device, start.precision.compute) for n, t in tensors.items()}",
+        "{n: t.to(start.training.precision.device) for n, t in tensors.items()}",
+        "{n: t.to(start.training.precision.device, start.training.precision.compute)"
+        " for n, t in tensors.items()}",
     ),
     Break(
         "a checkpoint clones the optimizer's state on the card",

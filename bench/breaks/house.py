@@ -53,8 +53,8 @@ BREAKS = (
     Break(
         "`before` is what comes after",
         f"{_RUNNER}/requests/few_shot.py",
-        "return Answer(predictions, before, _id(query.adapter), report)",
-        "return Answer(predictions, predictions, _id(query.adapter), report)",
+        "predictions=predictions, before=before, adapter=",
+        "predictions=predictions, before=predictions, adapter=",
     ),
     Break(
         "adapters are not kept",

@@ -56,10 +56,10 @@ class Recorder:
         """Train on a split; return False where a label has no example."""
         split, texts = split_of(row, seed)
         given = self._given(split.train, seed)
-        if len(given.start.labels) < len(texts.labels):
+        if len(given.start.data.labels) < len(texts.labels):
             return False
         tested = [example.input for example in split.test]
-        number = {label: at for at, label in enumerate(given.start.labels)}
+        number = {label: at for at, label in enumerate(given.start.data.labels)}
         case = Case(
             row=row,
             seed=seed,
@@ -75,8 +75,10 @@ class Recorder:
 
     def _runs(self, given: AutoStart, tested: Sequence[str]) -> dict[str, Run]:
         form = given.objective.fit(given.features, torch.arange(len(given.features)))
-        recipe = Recipe(method=_METHOD, seed=given.start.recipe.seed, max_steps=_PLAIN_STEPS)
-        plain = self._model.start(given.start.examples, recipe)
+        recipe = Recipe(
+            method=_METHOD, seed=given.start.training.recipe.seed, max_steps=_PLAIN_STEPS
+        )
+        plain = self._model.start(given.start.data.examples, recipe)
         runs = {LORA: Run(self._moved(given, plain, form, tested))}
         if not given.folds:
             return runs
@@ -100,7 +102,7 @@ class Recorder:
     def _fold(self, given: AutoStart, train: Tensor, others: Tensor, steps: int) -> Fold:
         form = given.objective.fit(given.features, train)
         run = given.beginning(train, form, max(1, int(steps * _FOLD_STEPS)))
-        texts = [given.start.examples[at].input for at in others.tolist()]
+        texts = [given.start.data.examples[at].input for at in others.tolist()]
         return Fold(train, others, self._moved(given, run, form, texts))
 
     def _moved(self, given: AutoStart, run: Start, form: ClosedForm, texts: Sequence[str]) -> Moved:
@@ -113,15 +115,15 @@ class Recorder:
             CLOSED: form.head(features),
         }
         if not given.objective.averages and given.folds:
-            half = middle(run.tensors, tensors)
+            half = middle(run.trained.tensors, tensors)
             outputs[MIDDLE] = given.names.read(half)(self._at(given, half, texts))
         return Moved(outputs, seconds)
 
     def _at(self, given: AutoStart, tensors: Tensors, texts: Sequence[str]) -> Tensor:
         start = given.start
-        device = start.precision.device
+        device = start.training.precision.device
         moved = {name: tensor.to(device) for name, tensor in tensors.items()}
-        replica = serving_replica(start.template, moved, start.scales)
+        replica = serving_replica(start.trained.template, moved, start.trained.scales)
         return self._computed(replica, texts)
 
     def _base_features(self, texts: Sequence[str]) -> Tensor:

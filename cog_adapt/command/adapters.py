@@ -68,7 +68,7 @@ def get(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Write an adapter to a file."""
     with _source(url, key) as source:
-        typer.echo(f"written: {source.get(reference, owner, form, output)}", err=True)
+        typer.echo(f"written: {source.get(reference, owner, form=form, path=output)}", err=True)
 
 
 @adapters.command()
@@ -81,7 +81,9 @@ def receipt(
 ) -> None:
     """Write how an adapter was made to a file, for `replay`."""
     with _source(url, key) as source:
-        typer.echo(f"written: {source.get(reference, owner, 'receipt', output)}", err=True)
+        typer.echo(
+            f"written: {source.get(reference, owner, form='receipt', path=output)}", err=True
+        )
 
 
 @adapters.command()

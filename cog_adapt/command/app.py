@@ -62,7 +62,18 @@ def predict(  # noqa: PLR0913 - the options of the command
     setup_timeout: SetupTimeout = 300.0,
 ) -> None:
     """Run a prediction. Files go to output.*, or where -o says."""
-    _run(Options("predict", inputs or (), output, url, key, whole, variables or (), setup_timeout))
+    _run(
+        Options(
+            kind="predict",
+            flags=inputs or (),
+            output=output,
+            url=url,
+            key=key,
+            whole=whole,
+            variables=variables or (),
+            setup_seconds=setup_timeout,
+        )
+    )
 
 
 @app.command()
@@ -76,7 +87,18 @@ def train(  # noqa: PLR0913 - the options of the command
     setup_timeout: SetupTimeout = 300.0,
 ) -> None:
     """Run a training. Files go to weights.*, or where -o says."""
-    _run(Options("train", inputs or (), output, url, key, whole, variables or (), setup_timeout))
+    _run(
+        Options(
+            kind="train",
+            flags=inputs or (),
+            output=output,
+            url=url,
+            key=key,
+            whole=whole,
+            variables=variables or (),
+            setup_seconds=setup_timeout,
+        )
+    )
 
 
 def _run(options: Options) -> None:

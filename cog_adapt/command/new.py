@@ -47,9 +47,9 @@ def write_project(folder: Path, kind: str = TEXT) -> None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ConfigError(f"{folder} is not an empty folder. Name one that is, or a new one.")
         for source, name in zone(kind):
-            _write(source, folder, name, kind)
+            _write(source, folder=folder, name=name, kind=kind)
         for name, own in _OWN.items():
-            _write(Path(__file__).with_name(own), folder, name, kind)
+            _write(Path(__file__).with_name(own), folder=folder, name=name, kind=kind)
         for package in (PACKAGE, KERNEL):
             copy_package(package, folder / package.name)
     except OSError as error:

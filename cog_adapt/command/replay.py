@@ -50,7 +50,9 @@ def replay(  # noqa: PLR0913 - the options of the command
     try:
         with ending_on_signals():
             sent = None if examples else _sent(record, url, key)
-            done = _replayed(receipt, examples, sent, adapter, public_key, task)
+            done = _replayed(
+                receipt, examples, sent, adapter=adapter, public_key=public_key, reference=task
+            )
     except KeyboardInterrupt as error:
         raise typer.Exit(_INTERRUPTED) from error
     except (ServerError, RunnerError, OSError) as error:
@@ -85,7 +87,7 @@ def _replayed(  # noqa: PLR0913 - those of the command
     rows = _read(task, examples, sent).examples
     begin = load_adapter(adapter) if adapter else None
     with ModelRunner(task, RunnerSettings.from_environment()) as runner:
-        return replay_receipt(runner, checked, rows, begin)
+        return replay_receipt(runner, receipt=checked, examples=rows, begin=begin)
 
 
 def _read(

@@ -71,8 +71,13 @@ def model_rows() -> Iterator[SettingRow]:
     """Yield what the model's side alone reads."""
     yield from _rows(RunnerSettings, SharedSettings.model_fields)
     models = "folder of `task.py`'s encoder, folder or id of a `CausalLM`; unset: the packaged one"
-    yield SettingRow("MODEL", "–", "path or id", models)
-    yield SettingRow("COG_WEIGHTS", "–", "path or URL", "an adapter that `predict.py` starts with")
+    yield SettingRow(name="MODEL", default="–", allowed="path or id", meaning=models)
+    yield SettingRow(
+        name="COG_WEIGHTS",
+        default="–",
+        allowed="path or URL",
+        meaning="an adapter that `predict.py` starts with",
+    )
 
 
 def page() -> str:
@@ -93,7 +98,12 @@ def _rows(settings: type[BaseSettings], without: Collection[str]) -> Iterator[Se
     for name, field in settings.model_fields.items():
         if name not in without:
             meaning = field.description or ""
-            yield SettingRow(name.upper(), _shown(field.default), allowed_by(field), meaning)
+            yield SettingRow(
+                name=name.upper(),
+                default=_shown(field.default),
+                allowed=allowed_by(field),
+                meaning=meaning,
+            )
 
 
 def _chosen(rows: Iterable[SettingRow], names: Iterable[str]) -> list[SettingRow]:

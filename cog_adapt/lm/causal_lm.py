@@ -144,7 +144,13 @@ class CausalLM(GenerativeTask):
                 f"the model reads {self._context} together. Send fewer, or ask for fewer."
             )
         backend = self._tokenizer.backend_tokenizer
-        return TextGeneration(prompt, options, backend, self._ends, self._token_bytes)
+        return TextGeneration(
+            prompt=prompt,
+            options=options,
+            tokenizer=backend,
+            ends=self._ends,
+            token_bytes=self._token_bytes,
+        )
 
     def next_logits(self, module: nn.Module, generations: Sequence[Generation]) -> Tensor:
         """Read a part of one prompt, or the last token of each answer; shape (N, V)."""

@@ -28,7 +28,8 @@ class GrowingText:
         self._held += self._stream.step(self._tokenizer, token) or ""
         found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
         if found:
-            self._certain, self._held = self._certain + self._held[: min(found)], ""
+            self._certain = self._certain + self._held[: min(found)]
+            self._held = ""
             self.stopped = True
             return
         certain = len(self._held) - _begun(self._held, self._stops)
@@ -37,7 +38,8 @@ class GrowingText:
 
     def end(self) -> None:
         """Say that no token comes any more: what was held back is text."""
-        self._certain, self._held = self._certain + self._held, ""
+        self._certain = self._certain + self._held
+        self._held = ""
 
     def taken(self) -> str | None:
         """Take the text that is certain; None where there is none."""

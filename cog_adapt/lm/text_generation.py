@@ -90,4 +90,5 @@ class TextGeneration(Generation):
 
     def _end(self, reason: str) -> None:
         self._text.end()
-        self.done, self._reason = True, reason
+        self.done = True
+        self._reason = reason

@@ -223,21 +223,21 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.method:
             _check_method(self.method)
-        check_range("rank", self.rank, 0, 1024)
-        check_range("max_steps", self.max_steps, 1, 100_000)
-        check_range("batch_size", self.batch_size, 1, 4_096)
+        check_range("rank", value=self.rank, low=0, high=1024)
+        check_range("max_steps", value=self.max_steps, low=1, high=100_000)
+        check_range("batch_size", value=self.batch_size, low=1, high=4_096)
         for name, least in (("stop_after", 0), ("halve_at", 1)):
             if (value := getattr(self, name)) is not None:
-                check_range(name, value, least, 100_000)
-        check_range("blocks", self.blocks, 0, 10_000)
-        check_range("seed", self.seed, 0, 2**63 - 1)
-        check_range("hold_out", self.hold_out, 0.0, 0.5)
-        check_range("weight_decay", self.weight_decay, 0.0, 1.0)
+                check_range(name, value=value, low=least, high=100_000)
+        check_range("blocks", value=self.blocks, low=0, high=10_000)
+        check_range("seed", value=self.seed, low=0, high=2**63 - 1)
+        check_range("hold_out", value=self.hold_out, low=0.0, high=0.5)
+        check_range("weight_decay", value=self.weight_decay, low=0.0, high=1.0)
         if self.learning_rate:
-            check_range("learning_rate", self.learning_rate, 1e-8, 1.0)
+            check_range("learning_rate", value=self.learning_rate, low=1e-8, high=1.0)
         if self.budget_seconds is not None:
-            check_range("budget_seconds", self.budget_seconds, 0.001, 86_400.0)
-        check_range("clip_norm", self.clip_norm, 1e-6, 1e6)
+            check_range("budget_seconds", value=self.budget_seconds, low=0.001, high=86_400.0)
+        check_range("clip_norm", value=self.clip_norm, low=1e-6, high=1e6)
 
 
 def _check_method(method: str) -> None:

@@ -4,23 +4,18 @@ What is not set is a part of the machine's memory or disk, of the cgroup's where
 is computed once, at the start.
 """
 
-import functools
 import math
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from cog_adapt.machine import memory_bytes
 from cog_adapt.owner_bytes import OwnerShares
 from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.settings import Settings
 from cog_adapt.shared_settings import share_of
 
 _RETRY_AFTER: Final = 1
-_CGROUP = Path("/sys/fs/cgroup")
-_OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 class Budget:
@@ -193,38 +188,3 @@ def _in_memory(name: str, setting: str, most: int | None, part: int, settings: S
     return Budget(
         name=name, setting=setting, most=most or memory // part, share=settings.owner_share
     )
-
-
-@functools.cache
-def memory_bytes() -> int:
-    """Return the machine's memory, or the least limit of the cgroups that this process is in."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in _limit_files():
-        try:
-            text = path.read_text().strip()
-        except OSError:
-            continue
-        if text.isdecimal():  # `max` is none
-            limits.append(int(text))
-    return min(limits)
-
-
-def _limit_files() -> Iterator[Path]:
-    """Yield the files of cgroup's limits, of either version, those of every level."""
-    yield _CGROUP / "memory" / "memory.limit_in_bytes"
-    yield _CGROUP / "memory.max"
-    try:
-        lines = _OWN_CGROUP.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, _, path = line.split(":", 2)
-        own = _CGROUP / path.lstrip("/")
-        yield from (level / "memory.max" for level in (own, *own.parents) if level != _CGROUP)
-
-
-def free_disk_bytes(folder: Path) -> int:
-    """Return the free space of the disk that a folder lies on, or will."""
-    whole = folder.absolute()
-    existing = next(each for each in (whole, *whole.parents) if each.exists())
-    return shutil.disk_usage(existing).free

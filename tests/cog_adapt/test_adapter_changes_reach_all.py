@@ -37,7 +37,7 @@ CODE = """
         async def run(self, adapter: str = "", learn: int = 0) -> str:
             if learn:
                 rows = examples("letters", seed=learn)
-                made = await self.runner.adapt_async(rows, Recipe(max_steps=1))
+                made = await self.runner.submit_adaptation(rows, Recipe(max_steps=1)).wait_async()
                 self.runner.store.put(made.adapter, self.runner.asker_of(self.scope.context).owner)
                 return made.adapter.id
             found = await answer(self.runner, Request(["abc"], adapter=adapter), self.scope)

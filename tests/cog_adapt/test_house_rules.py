@@ -3,10 +3,13 @@
 import ast
 import functools
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 
 import pytest
+
+from bench.house.packing import Packing, packed_below
+from bench.house.trees import Module
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
@@ -43,6 +46,12 @@ EXCEPTIONS: dict[str, str] = {
     "predict.py": "each of Cog's inputs, and what it becomes, is given by its name",
     "examples/lm/predict.py": "the same",
     "cog_adapt/server/service/worker.py": "the states of one worker, start to end, have one owner",
+}
+# Packages whose values go by name, and how many may not yet; the number only shrinks.
+PACKED = {
+    "cog_adapt/runner": 0,
+    "cog_adapt/lm": 0,
+    "cog_adapt/command": 10,
 }
 # Where time has to pass in a test, and why no event could be waited for instead.
 SLEEPS = {
@@ -402,3 +411,48 @@ def test_a_private_name_that_is_touched_is_found(source):
     assert touches_in(ast.parse(source), {"_other"}) == []
     assert touches_in(ast.parse(f"self._model = 1\n{source}"), {"_model"}) == []
     assert touches_in(ast.parse("self._model, os._exit"), {"_model"}) == []
+
+
+@pytest.fixture(scope="module")
+def packed():
+    return packed_below([*PACKED])
+
+
+@pytest.mark.parametrize("place", PACKED)
+def test_more_than_three_values_go_by_name(packed, place):
+    assert len(packed[place]) <= PACKED[place], packed[place]
+
+
+PACKING_KNOWN = """
+def far(a, b, c, d): ...
+def alone(f, /, *rest): ...
+class Point:
+    def near(self, a, b, c, d): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("far(1, 2, 3, 4)", ["far: 4 by place"]),
+        ("far(1, 2, 3, d=4)", []),
+        ("far(*given)", ["far: *"]),
+        ("Point(1, 2, 3, 4)", ["Point: 4 by place"]),
+        ("point.near(1, 2, 3, 4)", ["point.near: 4 by place"]),
+        ("task.near(1, 2, 3, 4)", []),
+        ("given(1, 2, 3, 4)", []),
+        ("print(1, 2, 3, 4, *given)", []),
+        ("alone(far, 1, 2, 3)", []),
+        ("alone(far, 1, 2, 3, 4)", ["alone: 4 by place"]),
+        ("from functools import partial\npartial(far, 1, 2, 3, 4)", ["partial: 4 by place"]),
+        ("from torch import far\nfar(1, 2, 3, 4)", []),
+        ("self.a, self.b = 1, 2", ["(self.a, self.b)"]),
+        ("self.a, b = 1, 2", []),
+    ],
+)
+def test_packed_values_are_found(source, found):
+    known = Module(PurePosixPath("cog_adapt/known.py"), "package", PACKING_KNOWN)
+    imports = "from cog_adapt.known import Point, alone, far\n" if "torch" not in source else ""
+    module = Module(PurePosixPath("cog_adapt/new.py"), "package", imports + source)
+    places = Packing([known, module]).of(module)
+    assert [place.partition(" ")[2] for place in places] == found

@@ -16,7 +16,8 @@ from types import FunctionType, MethodType
 from unittest.mock import patch
 
 from cog_adapt import ModelRunner, RunnerSettings, Settings
-from cog_adapt.server.budget import MemoryBudgets, body_budget, memory_bytes
+from cog_adapt.machine import memory_bytes
+from cog_adapt.server.budget import MemoryBudgets, body_budget
 from cog_adapt.server.records.space import RecordSpace, SpaceUse
 from tests.cog_adapt.models import SHAPES
 

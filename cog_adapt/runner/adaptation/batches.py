@@ -50,4 +50,4 @@ def used_positions(count: int, size: int, steps: int, seed: int) -> list[int]:
     """Return the indices that the first `steps` batches have, each once, in order."""
     if steps * size >= count:
         return list(range(count))
-    return sorted(batch_indices(count, steps * size, 0, seed))
+    return sorted(batch_indices(count, size=steps * size, step=0, seed=seed))

@@ -25,13 +25,13 @@ class EncodedExamples:
 
     def __init__(self, start: Start) -> None:
         self.start = start
-        self.device = start.precision.device
+        self.device = start.training.precision.device
         self._costs: dict[int, int] = {}
         on_cpu = self.device.type == "cpu"
         bucket = 1 if on_cpu else _MULTIPLE
         self.store = RowStore(self._encode, _TARGETS, bucket, encode_row=self._encode_row)
         self._is_measured = on_cpu
-        self._measured = min(len(start.examples), _MEASURED)
+        self._measured = min(len(start.data.examples), _MEASURED)
 
     def encoding(self, chosen: Sequence[int], size: int) -> Generator[None, None, None]:
         """Encode the examples at these positions, so many at a tick and as many as fit it.
@@ -71,7 +71,7 @@ class EncodedExamples:
 
     def _fewest(self) -> int:
         """Return the position of the example with the fewest characters."""
-        return min(range(len(self.start.examples)), key=self._size_of)
+        return min(range(len(self.start.data.examples)), key=self._size_of)
 
     def fits_a_tick(self, chosen: Sequence[int]) -> bool:
         """Return whether a tick can make a batch of these: joined, or of few characters."""
@@ -84,10 +84,10 @@ class EncodedExamples:
             yield None
 
     def _size_of(self, position: int) -> int:
-        return characters_of(self.start.examples[position].input)
+        return characters_of(self.start.data.examples[position].input)
 
     def _inputs(self, chosen: Sequence[int]) -> list[Any]:
-        return [self.start.examples[position].input for position in chosen]
+        return [self.start.data.examples[position].input for position in chosen]
 
     def _encoding(self, chosen: Sequence[int], size: int) -> Generator[None, None, None]:
         left = [place for place in dict.fromkeys(chosen) if place not in self._costs]
@@ -101,7 +101,12 @@ class EncodedExamples:
         """Return the batch, the targets and the weights of examples by their positions."""
         self._measure()
         tensors = on_device(self.store.gather(chosen), self.device)
-        return StepRows(tensors, tensors.pop(_TARGETS), self.weights(chosen), tuple(chosen))
+        return StepRows(
+            batch=tensors,
+            targets=tensors.pop(_TARGETS),
+            weights=self.weights(chosen),
+            positions=tuple(chosen),
+        )
 
     def groups(self, chosen: Sequence[int], relief: float = 1.0) -> list[list[int]]:
         """Cut a batch into parts by the limit of the start; return their positions.
@@ -111,7 +116,7 @@ class EncodedExamples:
             relief: how many times less than in a full step a token costs.
         """
         costs = [self._cost(position) for position in chosen]
-        parts = cut(costs, self.start.limit.of(relief), self._size)
+        parts = cut(costs, self.start.training.limit.of(relief), self._size)
         groups = [[chosen[row] for row in part] for part in parts]
         if self.store.fits is False:
             return [some for group in groups for some in self._light(group)]
@@ -127,7 +132,7 @@ class EncodedExamples:
 
     def weights(self, chosen: Sequence[int]) -> Tensor | None:
         """Return the weights of examples by their positions; None where all weigh the same."""
-        weights = self.start.weights
+        weights = self.start.data.weights
         if weights is None:
             return None
         values = torch.tensor([weights[position] for position in chosen])
@@ -157,20 +162,20 @@ class EncodedExamples:
     def _encode_row(self, position: int) -> Batch:
         """Encode one example; its input's tensors are kept for other runs, where any are."""
         start = self.start
-        if start.kept_rows is None:
+        if start.data.kept_rows is None:
             return first_row(self._encode, position)
-        example = start.examples[position]
-        row = start.kept_rows.get_row(example.input)
+        example = start.data.examples[position]
+        row = start.data.kept_rows.get_row(example.input)
         if row is None:
             batch = encoded(start.task, [example.input])
             row = {name: tensor[0] for name, tensor in batch.items()}
-            start.kept_rows.put_row(example.input, row)
-        return {**row, _TARGETS: start.task.encode_targets([example.target], start.labels)[0]}
+            start.data.kept_rows.put_row(example.input, row)
+        return {**row, _TARGETS: start.task.encode_targets([example.target], start.data.labels)[0]}
 
     def _encode(self, chosen: Sequence[int]) -> Batch:
         start = self.start
-        examples = [start.examples[position] for position in chosen]
-        targets = start.task.encode_targets([e.target for e in examples], start.labels)
+        examples = [start.data.examples[position] for position in chosen]
+        targets = start.task.encode_targets([e.target for e in examples], start.data.labels)
         return {**encoded(start.task, [e.input for e in examples]), _TARGETS: targets}
 
 
@@ -178,7 +183,8 @@ class _Parts(Sequence[BatchPart]):
     """The parts of a batch, each made at its own tick: where rows are not joined, it is encoded."""
 
     def __init__(self, examples: EncodedExamples, groups: Sequence[Sequence[int]]) -> None:
-        self._examples, self._groups = examples, groups
+        self._examples = examples
+        self._groups = groups
         self._whole = [position for group in groups for position in group]
         weights = examples.weights(self._whole) if len(groups) > 1 else None
         self._mean = None if weights is None else weights.mean()

@@ -68,7 +68,9 @@ def going_on(
                 f"adapter {begin.id} has the labels {list(begin.labels)!r}, and its {name} takes "
                 "no others: the task starts no such tensor. Send examples of these labels."
             )
-        tensors[name] = _with_rows(made[name], labels, begin.tensors[name], begin.labels)
+        tensors[name] = _with_rows(
+            made[name], labels=labels, own=begin.tensors[name], own_labels=begin.labels
+        )
     return tensors
 
 

@@ -114,13 +114,13 @@ class MemoryEstimates:
         The longest of its examples (`longest_of`) are decoded, where they need be.
         """
         row = self._row(start)
-        count, recipe = len(start.examples), start.recipe
+        count, recipe = len(start.data.examples), start.training.recipe
         rows = min(recipe.batch_size, count)
         if start.task.rows_are_independent and not row.mixes:
-            most = limit_for(start.task, start.precision.device).tokens // row.tokens
+            most = limit_for(start.task, start.training.precision.device).tokens // row.tokens
             rows = min(rows, max(1, most))
-        trained = 4 * sum(tensor.numel() for tensor in start.tensors.values())
-        copies = _COPIES + (recipe.hold_out > 0) + (_OPTIMIZER if start.keep else 0)
+        trained = 4 * sum(tensor.numel() for tensor in start.trained.tensors.values())
+        copies = _COPIES + (recipe.hold_out > 0) + (_OPTIMIZER if start.resumption.keep else 0)
         kept = sum(min(count * each, MOST_BYTES) for each in (row.encoded, row.outputs))
         return Needed(
             parameters=copies * trained,
@@ -133,18 +133,20 @@ class MemoryEstimates:
 
     def _row(self, start: Start) -> _Row:
         """Return what the longest example needs; a longer one than before is measured."""
-        examples = [start.examples[position] for position in longest_of(start.examples)]
+        examples = [start.data.examples[position] for position in longest_of(start.data.examples)]
         batch, targets = _encoded(start, examples)
         tensors = (*batch.values(), targets)
         numbers, encoded = (
             sum(size(tensor) for tensor in tensors) // len(examples)
             for size in (Tensor.numel, _bytes)
         )
-        recipe = start.recipe
-        key = (frozenset(start.tensors), recipe.rank, recipe.checkpointing)
+        recipe = start.training.recipe
+        key = (frozenset(start.trained.tensors), recipe.rank, recipe.checkpointing)
         known = self._measured.get(key)
         if known is None or known.numbers < numbers:
-            rows = StepRows(batch, targets, None, tuple(range(len(examples))))
+            rows = StepRows(
+                batch=batch, targets=targets, weights=None, positions=tuple(range(len(examples)))
+            )
             known = _measure(start, rows)._replace(numbers=numbers)
             self._remember(key, known)
         share = numbers / known.numbers  # a shorter one has at most its share
@@ -152,7 +154,15 @@ class MemoryEstimates:
         each = ({name: t[i] for name, t in batch.items()} for i in range(len(examples)))
         tokens = max(cost_of(one) for one in each)
         found = max(e.input.nbytes if isinstance(e.input, Decoded) else 0 for e in examples)
-        return _Row(numbers, encoded, activations, outputs, tokens, known.mixes, found)
+        return _Row(
+            numbers=numbers,
+            encoded=encoded,
+            activations=activations,
+            outputs=outputs,
+            tokens=tokens,
+            mixes=known.mixes,
+            decoded=found,
+        )
 
     def _remember(self, key: Hashable, row: _Row) -> None:
         while len(self._measured) >= _MOST_REMEMBERED:
@@ -162,10 +172,14 @@ class MemoryEstimates:
 
 def _encoded(start: Start, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
     """Encode the longest examples; the longest alone, in their place, where a tick is too short."""
-    device, count = start.precision.device, len(examples)
+    device, count = start.training.precision.device, len(examples)
     if sum(characters_of(each.input) for each in examples) <= PAIR_CHARACTERS:
-        return encode_examples(start.task, examples, start.labels, device)
-    batch, targets = encode_examples(start.task, examples[:1], start.labels, device)
+        return encode_examples(
+            start.task, examples=examples, labels=start.data.labels, device=device
+        )
+    batch, targets = encode_examples(
+        start.task, examples=examples[:1], labels=start.data.labels, device=device
+    )
     return {name: torch.cat([t] * count) for name, t in batch.items()}, torch.cat([targets] * count)
 
 
@@ -182,22 +196,28 @@ def longest_of(examples: Sequence[Example]) -> list[int]:
 
 def _measure(start: Start, rows: StepRows) -> _Row:
     """Count what one forward of a replica of its own keeps, for each of the rows."""
-    replica = training_replica(start.template, start.tensors, start.scales)
+    replica = training_replica(start.trained.template, start.trained.tensors, start.trained.scales)
     training = modules_in_training(replica)
     step = GradientStep(
-        replica,
-        weighted_loss(start.task),
-        adamw(start.recipe, start.learning_rate),
-        start.precision,
-        training,
+        replica=replica,
+        loss=weighted_loss(start.task),
+        make_optimizer=adamw(start.training.recipe, start.training.learning_rate),
+        precision=start.training.precision,
+        training=training,
     )
     counted = _Counted(replica, start.task.blocks)
     with torch.autograd.graph.saved_tensors_hooks(counted.pack, lambda tensor: tensor):
-        step.losses(rows, start.recipe.seed)
+        step.losses(rows, start.training.recipe.seed)
     count = len(rows.targets)
-    kept = counted.recomputed if start.recipe.checkpointing else counted.whole
+    kept = counted.recomputed if start.training.recipe.checkpointing else counted.whole
     mixes = mixes_rows(replica, training)
-    return _Row(0, 0, -(-kept // count), -(-counted.outputs // count), mixes=mixes)
+    return _Row(
+        numbers=0,
+        encoded=0,
+        activations=-(-kept // count),
+        outputs=-(-counted.outputs // count),
+        mixes=mixes,
+    )
 
 
 class _Counted:

@@ -67,7 +67,7 @@ class MicroBatches:
             is_over: asked between two parts; then the step is given up, and the result is None.
         """
         groups = yield from self.groups(chosen)
-        if self.start.limit.is_due:
+        if self.start.training.limit.is_due:
             groups = self._smaller(groups, chosen)
         try:
             return self._counted((yield from self._taken(groups, seed, is_over)))
@@ -76,7 +76,7 @@ class MicroBatches:
                 raise
         free_cache(self.take_step.precision.device)
         groups = self._smaller(groups, chosen)
-        limit = self.start.limit
+        limit = self.start.training.limit
         logger.warning(
             "memory ran out in step %d: from now on a part of a step has at most %d tokens",
             limit.halved_at,
@@ -88,7 +88,7 @@ class MicroBatches:
         """Cut a batch into parts where that changes no loss; return the positions of each."""
         yield from self.examples.encoding(chosen, len(chosen))
         yield from self.examples.comparing(chosen)
-        groups, limit = self.examples.groups(chosen, self.relief), self.start.limit
+        groups, limit = self.examples.groups(chosen, self.relief), self.start.training.limit
         if len(groups) > 1 and limit.rows_are_independent is None:
             yield from self.examples.pausing(chosen)
             yield from self._looks()
@@ -115,11 +115,11 @@ class MicroBatches:
         return None
 
     def _counted(self, result: StepResult | None) -> StepResult | None:
-        self.start.limit.steps += result is not None
+        self.start.training.limit.steps += result is not None
         return result
 
     def _may_be_smaller(self, groups: Groups, error: BaseException) -> bool:
-        limit = self.start.limit
+        limit = self.start.training.limit
         if not is_out_of_memory(error) or limit.halved_at is not None or max(map(len, groups)) == 1:
             return False
         traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
@@ -128,7 +128,7 @@ class MicroBatches:
         return bool(limit.rows_are_independent)
 
     def _smaller(self, groups: Groups, chosen: Sequence[int]) -> Groups:
-        self.start.limit.halve(self.examples.largest(groups))
+        self.start.training.limit.halve(self.examples.largest(groups))
         return self.examples.groups(chosen, self.relief)
 
     def _looks(self) -> Generator[None, None, None]:
@@ -136,7 +136,7 @@ class MicroBatches:
         is_independent = not mixes_rows(self.take_step.replica, self.take_step.training)
         if is_independent:
             is_independent = yield from rows_are_independent(self.start)
-        self.start.limit.rows_are_independent = is_independent
+        self.start.training.limit.rows_are_independent = is_independent
 
 
 def rows_are_independent(start: Start) -> Generator[None, None, bool]:
@@ -146,24 +146,29 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     """
     if not start.task.rows_are_independent:
         return False
-    device = start.precision.device
-    tensors = {name: tensor.to(device) for name, tensor in start.tensors.items()}
-    replica = serving_replica(start.template, tensors, start.scales)
-    chosen = _tried(start.examples)
+    device = start.training.precision.device
+    tensors = {name: tensor.to(device) for name, tensor in start.trained.tensors.items()}
+    replica = serving_replica(start.trained.template, tensors, start.trained.scales)
+    chosen = _tried(start.data.examples)
     try:
         pair = yield from _encoded(start, chosen)
-        together = _losses(start, replica, chosen, pair)
+        together = _losses(start, replica=replica, chosen=chosen, pair=pair)
         each = list[Tensor]()
         for position in chosen:
             yield None
-            one = encode_examples(start.task, [start.examples[position]], start.labels, device)
-            each.append(_losses(start, replica, [position], one))
+            one = encode_examples(
+                start.task,
+                examples=[start.data.examples[position]],
+                labels=start.data.labels,
+                device=device,
+            )
+            each.append(_losses(start, replica=replica, chosen=[position], pair=one))
         alone = torch.cat(each)
     except _UNFIT as error:
         if is_out_of_memory(error):
             raise
         return False  # a loss that needs several rows
-    limit = _ROUGH if start.precision.autocasts else _EXACT
+    limit = _ROUGH if start.training.precision.autocasts else _EXACT
     near = limit * max(float(together.abs().max()), _LEAST)
     return together.shape == alone.shape and torch.allclose(together, alone, rtol=0.0, atol=near)
 
@@ -184,26 +189,33 @@ def _encoded(start: Start, chosen: Sequence[int]) -> Generator[None, None, tuple
 
     A tokenizer cuts long texts to the same length, so that they nearly always do.
     """
-    device, rows = start.precision.device, [start.examples[position] for position in chosen]
+    device, rows = (
+        start.training.precision.device,
+        [start.data.examples[position] for position in chosen],
+    )
     if sum(characters_of(row.input) for row in rows) > PAIR_CHARACTERS:
         parts = list[tuple[Batch, Tensor]]()
         for row in rows:
-            parts.append(encode_examples(start.task, [row], start.labels, device))
+            parts.append(
+                encode_examples(start.task, examples=[row], labels=start.data.labels, device=device)
+            )
             yield None
         batches, targets = [batch for batch, _ in parts], [target for _, target in parts]
         if all(len({batch[name].shape for batch in batches}) == 1 for name in batches[0]):
             joined = {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
             return joined, torch.cat(targets)
-    return encode_examples(start.task, rows, start.labels, device)
+    return encode_examples(start.task, examples=rows, labels=start.data.labels, device=device)
 
 
 def _losses(
     start: Start, replica: nn.Module, chosen: Sequence[int], pair: tuple[Batch, Tensor]
 ) -> Tensor:
-    device = start.precision.device
+    device = start.training.precision.device
     with seeded(0, device), holding(chosen):
         return (
-            run_inference(example_loss(start.task), replica, start.precision, "no_grad", pair)
+            run_inference(
+                example_loss(start.task), replica, start.training.precision, "no_grad", pair
+            )
             .float()
             .reshape(-1)
         )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +76,14 @@ class _Best:
     loss: float = math.inf
     tensors: Tensors = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, state: TrainingState | None) -> Self:
+        """Return the best of an earlier run; without one, that of none."""
+        if state is None:
+            return cls()
+        step, loss, tensors = state.best
+        return cls(step, loss, tensors)
+
 
 class _Run:
     """The state of one adaptation between its ticks."""
@@ -82,8 +91,10 @@ class _Run:
     def __init__(self, start: Start) -> None:
         self.start = start
         self.began = time.monotonic() if start.began is None else start.began
-        recipe, resume = start.recipe, start.resume
-        self.train, self.held_out = split(start.examples, recipe.hold_out, recipe.seed)
+        recipe, resume = start.training.recipe, start.resumption.state
+        train, held_out = split(start.data.examples, recipe.hold_out, recipe.seed)
+        self.train = train
+        self.held_out = held_out
         self.examples = EncodedExamples(start)
         self.take_step = _gradient_step(self.start)
         self.batches = MicroBatches(start, self.examples, self.take_step)
@@ -92,23 +103,27 @@ class _Run:
         self.scores: list[HeldOut] = list(resume.scores) if resume else []
         self.earlier_steps = len(self.steps)
         self.earlier_seconds = resume.seconds if resume else 0.0
-        self.best = _Best(*resume.best) if resume else _Best()
+        self.best = _Best.of(resume)
         self.is_scored = bool(self.held_out)
         self.scoring_seconds = 0.0  # of the longest scoring; a budget leaves time for the last
         self.saving: Future[None] | None = None
         self.is_over_budget = False  # of this call: what goes on has all of it again
         if resume:
             restore_optimizer(self.take_step, resume)
-            start.limit.go_on(resume.steps)
+            start.training.limit.go_on(resume.steps)
 
     def keep_trunk(self) -> Generator[None, None, None]:
         """Run what lies before the first trained block once, a batch of examples a tick."""
         pattern, replica = self.start.task.blocks, self.take_step.replica
         blocks = frozen_blocks(replica, pattern)
-        chosen = trunk_positions(self.start.recipe, self.train, self.held_out) if blocks else []
+        chosen = (
+            trunk_positions(self.start.training.recipe, self.train, self.held_out) if blocks else []
+        )
         if chosen:
             spare = _gradient_step(self.start)
-            kept = yield from keep_trunk(spare, self.examples, chosen, pattern)
+            kept = yield from keep_trunk(
+                spare, examples=self.examples, chosen=chosen, pattern=pattern
+            )
             self.trunk = kept.line
             if kept.outputs is not None:
                 self.batches.relief = relief_of(replica, pattern)
@@ -120,7 +135,7 @@ class _Run:
 
     @property
     def stop_reason(self) -> str | None:
-        recipe = self.start.recipe
+        recipe = self.start.training.recipe
         if len(self.steps) >= recipe.max_steps:
             return "max_steps"
         if recipe.stop_after is not None and len(self.steps) >= recipe.stop_after:
@@ -129,10 +144,10 @@ class _Run:
 
     def step(self) -> Generator[None, None, Step | None]:
         """Take one optimizer step on the next batch; None where the budget ended before it."""
-        recipe, number = self.start.recipe, len(self.steps)
+        recipe, number = self.start.training.recipe, len(self.steps)
         size = min(recipe.batch_size, len(self.train))
-        chosen = batch_indices(len(self.train), size, number, recipe.seed)
-        rate = self.start.learning_rate * (1 - number / recipe.max_steps)
+        chosen = batch_indices(len(self.train), size=size, step=number, seed=recipe.seed)
+        rate = self.start.training.learning_rate * (1 - number / recipe.max_steps)
         for group in self.take_step.optimizer.param_groups:
             group["lr"] = rate
         positions, seed = [self.train[i] for i in chosen], derive_seed(recipe.seed, "step", number)
@@ -140,7 +155,7 @@ class _Run:
         if result is not None:
             self.steps.append(self._step(result, rate))
         self._note_budget()
-        is_due = result is not None and len(self.steps) % self.start.keep_every == 0
+        is_due = result is not None and len(self.steps) % self.start.resumption.every == 0
         yield from self._keep(is_due, self.stop_reason == "budget_seconds")
         return None if result is None else self.steps[-1]
 
@@ -149,13 +164,13 @@ class _Run:
 
         While one is being written, none that is only due is added: a disk may be slow.
         """
-        if self.start.keep is None or not (is_due or is_last):
+        if self.start.resumption.keep is None or not (is_due or is_last):
             return
         if self.saving is not None and not self.saving.done() and not is_last:
             return
         yield from self.written()
         state = yield from _state_of(self)
-        self.saving = self.start.keep(state)
+        self.saving = self.start.resumption.keep(state)
 
     def written(self) -> Generator[None, None, None]:
         """Wait until no state is being written, a moment a tick.
@@ -172,16 +187,16 @@ class _Run:
                 yield None
 
     def _step(self, result: StepResult, rate: float) -> Step:
-        limit = self.start.limit
+        limit = self.start.training.limit
         return Step(
-            len(self.steps) + 1,
-            self.start.recipe.max_steps,
-            result.loss,
-            result.gradient_norm,
-            rate,
-            self.seconds,
-            result.skipped,
-            limit.halved_to if limit.halved_at == limit.steps else 0,
+            number=len(self.steps) + 1,
+            of=self.start.training.recipe.max_steps,
+            loss=result.loss,
+            gradient_norm=result.gradient_norm,
+            learning_rate=rate,
+            seconds=self.seconds,
+            skipped=result.skipped,
+            halved_to=limit.halved_to if limit.halved_at == limit.steps else 0,
         )
 
     def _may_give_up(self) -> bool:
@@ -190,14 +205,14 @@ class _Run:
         return self.is_over_budget and len(self.steps) > self.earlier_steps
 
     def _note_budget(self) -> None:
-        budget = self.start.recipe.budget_seconds
+        budget = self.start.training.recipe.budget_seconds
         spent = time.monotonic() - self.began + self.scoring_seconds
         self.is_over_budget = budget is not None and spent >= budget
 
     @property
     def _is_half_over(self) -> bool:
         """Whether so much of the budget is used that a second scoring would not fit."""
-        budget = self.start.recipe.budget_seconds
+        budget = self.start.training.recipe.budget_seconds
         return budget is not None and time.monotonic() - self.began >= budget / 2
 
     def score_if_due(self) -> Generator[None, None, None]:
@@ -205,7 +220,7 @@ class _Run:
 
         Where the first scoring takes half of the budget, none is made: steps are worth more.
         """
-        number, recipe = len(self.steps), self.start.recipe
+        number, recipe = len(self.steps), self.start.training.recipe
         every = max(1, -(-recipe.max_steps // _SCORINGS))
         due = number % every == 0 or self.stop_reason is not None
         if not self.is_scored or not due or any(s.step == number for s in self.scores):
@@ -221,7 +236,7 @@ class _Run:
                 totals += self._score(group)
                 yield None
         self.scoring_seconds = max(self.scoring_seconds, time.monotonic() - began)
-        weights = self.start.weights or [1.0] * len(self.start.examples)
+        weights = self.start.data.weights or [1.0] * len(self.start.data.examples)
         whole = sum(weights[i] for i in self.held_out) or 1.0
         loss, score = (totals / whole).tolist()
         self.scores.append(HeldOut(number, loss, score))
@@ -233,13 +248,13 @@ class _Run:
         is_chosen = self.is_scored or bool(self.scores)
         tensors = self.best.tensors if is_chosen else self._trained()
         best_step = self.best.step if is_chosen else len(self.steps)
-        recipe = self.start.recipe
+        recipe = self.start.training.recipe
         report = AdaptationReport(
             method=recipe.method,
             trained_parameters=sum(t.numel() for t in tensors.values()),
-            learning_rate=self.start.learning_rate,
+            learning_rate=self.start.training.learning_rate,
             seed=recipe.seed,
-            precision=str(self.start.precision),
+            precision=str(self.start.training.precision),
             examples=len(self.train),
             held_out_examples=len(self.held_out),
             steps=tuple(self.steps),
@@ -248,22 +263,31 @@ class _Run:
             stop_reason=self.stop_reason or "max_steps",
             seconds=self.seconds,
             trunk=self.trunk,
-            halved_at=self.start.limit.halved_at,
-            bit_for_bit=is_repeatable(self.start.precision.device),
+            halved_at=self.start.training.limit.halved_at,
+            bit_for_bit=is_repeatable(self.start.training.precision.device),
         )
         return {name: tensor.cpu() for name, tensor in tensors.items()}, report
 
     def _score(self, chosen: Sequence[int]) -> Tensor:
         rows = self.examples.rows(chosen)
-        replica, precision = self.take_step.replica, self.start.precision
-        seed = derive_seed(self.start.recipe.seed, "held out")  # one noise, so scores compare
-        given = (self.start.task, rows, seed, precision.device)
-        values = run_inference(_loss_and_score, replica, precision, "no_grad", *given)
+        replica, precision = self.take_step.replica, self.start.training.precision
+        # One noise, so scores compare.
+        seed = derive_seed(self.start.training.recipe.seed, "held out")
+        values = run_inference(
+            _loss_and_score,
+            replica,
+            precision,
+            "no_grad",
+            task=self.start.task,
+            rows=rows,
+            seed=seed,
+            device=precision.device,
+        )
         each = 1.0 if rows.weights is None else rows.weights.double()
         return torch.stack([(value.double() * each).sum() for value in values]).cpu()
 
     def _trained(self, device: torch.device | None = None) -> Tensors:
-        return trained_state(self.take_step.replica, self.start.template, device)
+        return trained_state(self.take_step.replica, self.start.trained.template, device)
 
 
 def _state_of(run: _Run) -> Generator[None, None, TrainingState]:
@@ -290,14 +314,24 @@ def _loss_and_score(
 
 def _gradient_step(start: Start) -> GradientStep:
     """Make a step on a replica of its own, with the tensors that a run begins with."""
-    tensors = start.resume.tensors if start.resume else start.tensors
-    moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
-    replica = training_replica(start.template, moved, start.scales)
+    tensors = start.resumption.state.tensors if start.resumption.state else start.trained.tensors
+    moved = {n: t.to(start.training.precision.device) for n, t in tensors.items()}
+    replica = training_replica(start.trained.template, moved, start.trained.scales)
     training = modules_in_training(replica)
-    if start.compiles:
+    if start.training.compiles:
         compile_blocks(replica)
-    if start.recipe.checkpointing:
+    if start.training.recipe.checkpointing:
         recompute_blocks(replica)
-    loss, optimizer = weighted_loss(start.task), adamw(start.recipe, start.learning_rate)
-    clip_norm = start.recipe.clip_norm
-    return GradientStep(replica, loss, optimizer, start.precision, training, clip_norm)
+    loss, optimizer = (
+        weighted_loss(start.task),
+        adamw(start.training.recipe, start.training.learning_rate),
+    )
+    clip_norm = start.training.recipe.clip_norm
+    return GradientStep(
+        replica=replica,
+        loss=loss,
+        make_optimizer=optimizer,
+        precision=start.training.precision,
+        training=training,
+        clip_norm=clip_norm,
+    )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -39,43 +39,36 @@ class RowLookup(Protocol):
         """Keep an input's tensors."""
 
 
-@dataclass(frozen=True)
-class Start:
-    """Everything an adaptation begins with.
+@dataclass(frozen=True, kw_only=True)
+class Trainable:
+    """What is trained.
 
     Attributes:
-        tensors: what is trained, at its first values, on the device.
-        labels: the label set of `examples`.
-        learning_rate: the peak rate; it falls linearly to zero at `recipe.max_steps`.
-        resume: the state of an earlier run of the same start, or None.
+        template: the base's structure, with the weights that stay as they are.
+        tensors: those that are trained, at their first values, on the device.
         scales: of LoRA pairs, by layer, where they are not `lora.SCALE`.
-        weights: of each example's loss and score, from 0; a mean over examples is then
-            sum(weight * value) / sum(weight). None: all weigh the same.
-        limit: how large a part of a step may be; one for all runs of an adaptation.
-        compiles: whether the blocks of its replica are compiled.
-        kept_rows: what encoded inputs are kept in beyond this run; None: in nothing.
-        began: when the time of its budget began, by `time.monotonic`; None: with its first tick.
-        keep: called with the state after every step that `keep_every` divides; what it returns, if
-            anything, is done when the state is written.
     """
 
-    task: Task
     template: nn.Module
     tensors: Mapping[str, Tensor]
-    labels: Sequence[str]
-    examples: Sequence[Example]
-    recipe: Recipe
-    precision: Precision
-    learning_rate: float
-    resume: TrainingState | None = None
-    keep: Keep | None = None
-    keep_every: int = 50
     scales: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSet:
+    """The examples that are learned from.
+
+    Attributes:
+        labels: the label set of `examples`.
+        weights: of each example's loss and score, from 0; a mean over examples is then
+            sum(weight * value) / sum(weight). None: all weigh the same.
+        kept_rows: what encoded inputs are kept in beyond this run; None: in nothing.
+    """
+
+    examples: Sequence[Example]
+    labels: Sequence[str]
     weights: Sequence[float] | None = None
-    limit: PartLimit = field(default_factory=PartLimit)
-    compiles: bool = False
     kept_rows: RowLookup | None = None
-    began: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that do not fit the examples (InputError)."""
@@ -92,6 +85,66 @@ class Start:
             raise InputError(f"a weight is {what}; allowed: finite, from 0, and not all 0.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How it is trained.
+
+    Attributes:
+        learning_rate: the peak rate; it falls linearly to zero at `recipe.max_steps`.
+        limit: how large a part of a step may be; one for all runs of an adaptation.
+        compiles: whether the blocks of the replica are compiled.
+    """
+
+    recipe: Recipe
+    precision: Precision
+    learning_rate: float
+    limit: PartLimit = field(default_factory=PartLimit)
+    compiles: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumption:
+    """The state that a run goes on from, and where it leaves its own.
+
+    Attributes:
+        state: of an earlier run of the same start; None: it begins.
+        keep: called with the state after every step that `every` divides; what it returns, if
+            anything, is done when the state is written. None: no state is kept.
+    """
+
+    state: TrainingState | None = None
+    keep: Keep | None = None
+    every: int = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Everything an adaptation begins with.
+
+    Attributes:
+        began: when the time of its budget began, by `time.monotonic`; None: with its first tick.
+    """
+
+    task: Task
+    trained: Trainable
+    data: TrainingSet
+    training: TrainingConfig
+    resumption: Resumption = field(default_factory=Resumption)
+    began: float | None = None
+
+    def with_examples(self, examples: Sequence[Example]) -> Self:
+        """Return a start from other examples, of the same labels."""
+        return replace(self, data=replace(self.data, examples=examples))
+
+    def with_kept_rows(self, kept: RowLookup | None) -> Self:
+        """Return a start whose encoded inputs are kept."""
+        return replace(self, data=replace(self.data, kept_rows=kept))
+
+    def with_recipe(self, recipe: Recipe) -> Self:
+        """Return a start by another recipe, at the same rate."""
+        return replace(self, training=replace(self.training, recipe=recipe))
+
+
 @dataclass(frozen=True)
 class Checkpoints:
     """Where an adaptation leaves its state, and where it goes on from."""
@@ -102,7 +155,8 @@ class Checkpoints:
 
     def added_to(self, start: Start) -> Start:
         """Let a start go on from the state that is there, and leave its own."""
-        return replace(start, resume=self.load(), keep=self.save, keep_every=self.every)
+        resumption = Resumption(state=self.load(), keep=self.save, every=self.every)
+        return replace(start, resumption=resumption)
 
 
 class StepRows(NamedTuple):
@@ -110,7 +164,7 @@ class StepRows(NamedTuple):
 
     Attributes:
         weights: None: all weigh the same.
-        positions: of the examples in `Start.examples`.
+        positions: of the examples in `TrainingSet.examples`.
         mean_weight: of the whole batch that these rows are a part of; None: they are all of it.
         earlier: positions of the rows in its parts before this one.
     """

@@ -57,14 +57,16 @@ class PartLimit:
 
     def halve(self, largest: int) -> None:
         """Allow half of the tokens of the largest part from the next step on."""
-        self.halved_at, self.halved_to = self.steps + 1, max(1, largest // 2)
+        self.halved_at = self.steps + 1
+        self.halved_to = max(1, largest // 2)
 
     def go_on(self, steps: Sequence[Step]) -> None:
         """Go on after these steps of the same adaptation."""
         self.steps = len(steps)
         for step in steps:
             if step.halved_to:
-                self.halved_at, self.halved_to = step.number, step.halved_to
+                self.halved_at = step.number
+                self.halved_to = step.halved_to
 
     @property
     def is_due(self) -> bool:

@@ -62,7 +62,7 @@ def relief_of(replica: nn.Module, pattern: str) -> float:
 def trunk_positions(recipe: Recipe, train: Sequence[int], held_out: Sequence[int]) -> list[int]:
     """Return the examples whose outputs a run needs; none where keeping them would not pay."""
     size = min(recipe.batch_size, len(train))
-    used = used_positions(len(train), size, recipe.max_steps, recipe.seed)
+    used = used_positions(len(train), size=size, steps=recipe.max_steps, seed=recipe.seed)
     in_time = recipe.budget_seconds is None or len(used) <= _BATCHES_IN_A_BUDGET * size
     if not in_time or recipe.max_steps * size < 2 * len(used):
         return []
@@ -93,10 +93,12 @@ def keep_trunk(
         order = _by_length(examples, chosen)
         tried = _tried(order, spare.precision.compute)
         rows = _rows(examples, tried)
-        with _watched(blocks[-1], KeptOutputs(), None, spare):
+        with _watched(blocks[-1], kept=KeptOutputs(), lengths=None, spare=spare):
             expected = spare.losses(rows, _SEED)
         yield None
-        kept = yield from _filled(spare, blocks[-1], examples, order, most_bytes)
+        kept = yield from _filled(
+            spare, block=blocks[-1], examples=examples, order=order, most_bytes=most_bytes
+        )
         recall(blocks, kept)
         _compare(expected, _recalled_losses(spare, rows), spare.precision.compute)
     except UnfitTrunkError as error:
@@ -112,7 +114,7 @@ def _rows(examples: EncodedExamples, chosen: Sequence[int]) -> StepRows:
 
 def _encoded(examples: EncodedExamples, chosen: Sequence[int]) -> Generator[None, None, None]:
     """Encode the examples, a batch a tick, and learn how they are padded."""
-    yield from examples.encoding(chosen, examples.start.recipe.batch_size)
+    yield from examples.encoding(chosen, examples.start.training.recipe.batch_size)
     yield from examples.comparing(chosen)
     examples.store.compare_lengths(chosen)
 
@@ -143,10 +145,10 @@ def _filled(
     kept = KeptOutputs(left=examples.store.pads_left)
     lengths = examples.store.lengths(order)
     own = None if lengths is None else dict(zip(order, lengths, strict=True))
-    size = examples.start.recipe.batch_size
+    size = examples.start.training.recipe.batch_size
     batches = [order[first : first + size] for first in range(0, len(order), size)]
     for group in [group for batch in batches for group in examples.groups(batch, FORWARD_ALONE)]:
-        with _watched(block, kept, own, spare):
+        with _watched(block, kept=kept, lengths=own, spare=spare):
             spare.losses(examples.rows(group), _SEED)
         if kept.bytes > most_bytes:
             raise UnfitTrunkError(

@@ -66,7 +66,10 @@ class CrossAnswers:
         """
         fitted = {name: self.calibration(given, name) for name in self.outputs if name != BASE}
         calibrated = {n: fitted[n](o) if n in fitted else o for n, o in self.outputs.items()}
-        return {n: candidate_of(given, o, self.chosen, self.doubt) for n, o in calibrated.items()}
+        return {
+            n: candidate_of(given, outputs=o, chosen=self.chosen, doubt=self.doubt)
+            for n, o in calibrated.items()
+        }
 
 
 def candidate_of(
@@ -78,7 +81,9 @@ def candidate_of(
     scores = objective.right(outputs, chosen, doubt.wrong)
     said = 0.0 if doubt.is_open else doubt.wrong
     importance = objective.importance(chosen)
-    return CandidateScore.of(losses, scores, importance, said, objective.is_share)
+    return CandidateScore.of(
+        losses, scores=scores, weights=importance, wrong=said, is_share=objective.is_share
+    )
 
 
 def cross_answers(given: AutoStart, doubt: WrongLabelShare) -> Generator[None, None, CrossAnswers]:
@@ -89,14 +94,15 @@ def cross_answers(given: AutoStart, doubt: WrongLabelShare) -> Generator[None, N
         fit = partial(given.objective.fit, given.features, train)
         form = yield from beside(fit, is_large=given.is_large)
         run = given.beginning(train, form, steps)
-        run = replace(run, recipe=replace(run.recipe, stop_after=None))  # that is for all examples
+        recipe = replace(run.training.recipe, stop_after=None)  # that is for all examples
+        run = run.with_recipe(recipe)
         trained = yield from _trained(run)
         features = given.features[others]
         outputs = {BASE: given.objective.prior(features), CLOSED: form.head(features)}
         if given.objective.averages:
             moved = {AVERAGE: averaged(given, form.head, trained)}
         else:
-            moved = {GRADIENTS: trained, MIDDLE: middle(run.tensors, trained)}
+            moved = {GRADIENTS: trained, MIDDLE: middle(run.trained.tensors, trained)}
         for name, tensors in moved.items():
             outputs[name] = yield from _outputs(given, tensors, others)
         parts.append((others, outputs))
@@ -119,12 +125,14 @@ def _trained(run: Start) -> Generator[None, None, Tensors]:
 
 def _outputs(given: AutoStart, tensors: Tensors, others: Tensor) -> Generator[None, None, Tensor]:
     start = given.start
-    moved = {name: tensor.to(start.precision.device) for name, tensor in tensors.items()}
-    replica = serving_replica(start.template, moved, start.scales)
-    rows = [start.examples[i] for i in others.tolist()]
+    moved = {name: tensor.to(start.training.precision.device) for name, tensor in tensors.items()}
+    replica = serving_replica(start.trained.template, moved, start.trained.scales)
+    rows = [start.data.examples[i] for i in others.tolist()]
     targets = given.targets_of(rows)
-    size = start.recipe.batch_size
-    looked = outputs_of(given.phase, replica, given.names.layer, rows, targets, size)
+    size = start.training.recipe.batch_size
+    looked = outputs_of(
+        given.phase, module=replica, layer=given.names.layer, rows=rows, targets=targets, size=size
+    )
     outputs, _ = yield from looked
     return outputs
 

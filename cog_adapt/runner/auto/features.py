@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -31,29 +30,31 @@ def gathered(
     The labels take turns, so that a budget that ends meanwhile has seen some examples of each.
     """
     if is_too_much(start):
-        return given_of(start, phase, None, began)
-    budget, order = start.recipe.budget_seconds, _in_turn(start)
+        return given_of(start, phase=phase, features=None, began=began)
+    budget, order = start.training.recipe.budget_seconds, _in_turn(start)
 
     def is_over() -> bool:
         return budget is not None and time.monotonic() - began >= budget
 
-    found = yield from compute([start.examples[i].input for i in order], is_over=is_over)
+    found = yield from compute([start.data.examples[i].input for i in order], is_over=is_over)
     if found is None:
-        return given_of(start, phase, None, began)
+        return given_of(start, phase=phase, features=None, began=began)
     features, seen = torch.empty_like(found), sorted(order[: len(found)])
     places = {position: place for place, position in enumerate(seen)}
     features[[places[position] for position in order[: len(found)]]] = found
-    chosen = [start.examples[i] for i in seen]
-    return given_of(replace(start, examples=chosen), phase, features, began, len(order))
+    chosen = [start.data.examples[i] for i in seen]
+    return given_of(
+        start.with_examples(chosen), phase=phase, features=features, began=began, asked=len(order)
+    )
 
 
 def _in_turn(start: Start) -> list[int]:
     """Return the positions of the examples: first one of each label, then the next of each."""
-    if not start.labels:
-        return [*range(len(start.examples))]
+    if not start.data.labels:
+        return [*range(len(start.data.examples))]
     counts: Counter[str] = Counter()
     turns = []
-    for position, example in enumerate(start.examples):
+    for position, example in enumerate(start.data.examples):
         label = repr(example.target)
         turns.append((counts[label], position))
         counts[label] += 1

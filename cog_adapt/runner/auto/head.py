@@ -93,7 +93,9 @@ def features_of(  # noqa: PLR0913 - the model, what to look at, and until when
     missing = [place for place, row in enumerate(rows) if row is None]
     if missing:
         unseen = [inputs[place] for place in missing]
-        computed = yield from _computed(phase, module, unseen, size, is_over)
+        computed = yield from _computed(
+            phase, module=module, inputs=unseen, size=size, is_over=is_over
+        )
         if computed is None:
             return None
         if kept:
@@ -141,8 +143,8 @@ def _computed(
     """
     rows: dict[int, Tensor] = {}
     compute = partial(_of_batch, phase, module)
-    for positions, batch in _parts(phase, inputs, size, is_over):
-        part = _in_halves(compute, batch, len(positions), phase.precision.device)
+    for positions, batch in _parts(phase, inputs=inputs, size=size, is_over=is_over):
+        part = _in_halves(compute, batch=batch, rows=len(positions), device=phase.precision.device)
         if part is None:
             return None
         if part.dim() != 2 or len(part) != len(positions):
@@ -176,7 +178,7 @@ def _parts(
         some = inputs[place]
         batch = encoded(phase.task, some)
         for group in forward_groups(phase.task, batch, device):
-            part = rows_of_group(phase.task, batch, some, group)
+            part = rows_of_group(phase.task, batch=batch, inputs=some, group=group)
             yield [place.start + row for row in group], part
 
 
@@ -223,8 +225,14 @@ def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
     """
     found: dict[int, tuple[Tensor, Tensor]] = {}
     for positions, batch in _parts(phase, [row.input for row in rows], size):
-        part = batch, targets[positions], positions
-        outputs, losses = _outputs_and_losses(phase, module, layer, *part)
+        outputs, losses = _outputs_and_losses(
+            phase,
+            module=module,
+            layer=layer,
+            batch=batch,
+            targets=targets[positions],
+            positions=positions,
+        )
         if len(outputs) != len(positions):
             return torch.zeros(0, 0), losses
         found |= zip(positions, zip(outputs, losses, strict=True), strict=True)
@@ -246,9 +254,17 @@ def _outputs_and_losses(  # noqa: PLR0913 - the model, where to look, and a part
     handle = module.get_submodule(layer).register_forward_hook(
         lambda _layer, _inputs, outputs: parts.append(outputs)
     )
-    given = (phase.task, on_device(batch, device), targets.to(device), positions)
     try:
-        losses = run_inference(_loss, module, phase.precision, phase.serve_mode, *given)
+        losses = run_inference(
+            _loss,
+            module,
+            phase.precision,
+            phase.serve_mode,
+            task=phase.task,
+            batch=on_device(batch, device),
+            targets=targets.to(device),
+            positions=positions,
+        )
     finally:
         handle.remove()
     if len(parts) != 1:

@@ -81,23 +81,25 @@ def adapt_automatically(given: AutoStart) -> Automatic:
     yield None
     form, first = yield from beside(partial(_fitted, given), is_large=given.is_large)
     closed = given.names.write(form.head)
-    yield Early(closed, tuple(given.start.labels), first)
+    yield Early(closed, tuple(given.start.data.labels), first)
     if given.is_over:
-        return _without_gradients(given, closed, first, "budget_seconds")
+        return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     if given.trains_head_alone:
-        return _without_gradients(given, closed, of_head_alone(first), "fitted")
+        return _without_gradients(
+            given, closed=closed, decision=of_head_alone(first), reason="fitted"
+        )
     if not given.folds:
         return (yield from _unestimated(given, first))
     answered = yield from _in_time(given, cross_answers(given, given.objective.doubt(form)))
     if answered is None:
-        return _without_gradients(given, closed, first, "budget_seconds")
+        return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     decide_now = partial(_decide, given, answered, first)
     decision = yield from beside(decide_now, is_large=given.is_large)
     if given.is_over:  # the folds may have been cut short, and what they say is not known again
-        return _without_gradients(given, closed, first, "budget_seconds")
+        return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     if decision.chosen in (BASE, CLOSED):
-        return _without_gradients(given, closed, decision, "decided")
-    return (yield from _with_gradients(given, form, answered, decision))
+        return _without_gradients(given, closed=closed, decision=decision, reason="decided")
+    return (yield from _with_gradients(given, form=form, answered=answered, decision=decision))
 
 
 def fit_head(given: AutoStart) -> Generator[None, None, AutoResult | None]:
@@ -129,10 +131,17 @@ def _in_time(
 def _is_linear(given: AutoStart) -> Generator[None, None, bool]:
     """Return whether the head is what the task says: linear in the features, and its loss usual."""
     start, few = given.start, torch.arange(min(_FEW, len(given.features)))
-    replica = serving_replica(start.template, start.tensors, start.scales)
-    rows = start.examples[: len(few)]
+    replica = serving_replica(start.trained.template, start.trained.tensors, start.trained.scales)
+    rows = start.data.examples[: len(few)]
     targets = given.targets_of(rows)
-    looked = outputs_of(given.phase, replica, given.names.layer, rows, targets, len(rows))
+    looked = outputs_of(
+        given.phase,
+        module=replica,
+        layer=given.names.layer,
+        rows=rows,
+        targets=targets,
+        size=len(rows),
+    )
     outputs, losses = yield from looked
     expected = given.objective.prior(given.features[few])
     if outputs.shape != expected.shape:
@@ -144,10 +153,10 @@ def _is_linear(given: AutoStart) -> Generator[None, None, bool]:
 
 def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoResult]:
     """Adapt by the task's own method, with early stopping where there are enough examples."""
-    held_out = start.recipe.hold_out
-    if not held_out and len(start.examples) >= _FEWEST_TO_HOLD_OUT:
+    held_out = start.training.recipe.hold_out
+    if not held_out and len(start.data.examples) >= _FEWEST_TO_HOLD_OUT:
         held_out = _HELD_OUT
-    start = replace(start, recipe=replace(start.recipe, hold_out=held_out))
+    start = start.with_recipe(replace(start.training.recipe, hold_out=held_out))
     tensors, report = yield from adapt(start)
     why = f"{type(start.task).__name__} has no head that can be fitted: steps are all there is"
     return AutoResult(tensors, replace(report, decision=HeadDecision(GRADIENTS, why, "score")))
@@ -169,7 +178,7 @@ def _with_gradients(
     if decision.chosen == AVERAGE:
         tensors = averaged(given, form.head, tensors)
     if decision.chosen == MIDDLE:
-        tensors = middle(run.tensors, tensors)
+        tensors = middle(run.trained.tensors, tensors)
     calibrate = partial(answered.calibration_of_all, given, decision.chosen)
     calibration = yield from beside(calibrate, is_large=given.is_large)
     head = given.names.read(tensors).calibrated(calibration)
@@ -183,8 +192,8 @@ def _unestimated(given: AutoStart, first: HeadDecision) -> Generator[Step | None
 
     From the labels' names gradients gain more than from centroids of one example each.
     """
-    recipe = replace(given.start.recipe, budget_seconds=given.seconds_left)
-    start = replace(given.start, recipe=recipe)
+    recipe = replace(given.start.training.recipe, budget_seconds=given.seconds_left)
+    start = given.start.with_recipe(recipe)
     if not bool(given.objective.prior.weight.any()):
         everything = torch.arange(len(given.features))
         form = given.objective.fit(given.features, everything)
@@ -209,8 +218,10 @@ def _without_steps(given: AutoStart, form: ClosedForm, everything: Tensor) -> He
     if not given.folds:
         return unknown(objective.name)
     doubt = objective.doubt(form)
-    base = candidate_of(given, objective.prior(given.features), everything, doubt)
-    closed = candidate_of(given, form.left_out, everything, doubt)
+    base = candidate_of(
+        given, outputs=objective.prior(given.features), chosen=everything, doubt=doubt
+    )
+    closed = candidate_of(given, outputs=form.left_out, chosen=everything, doubt=doubt)
     first = decide({BASE: base, CLOSED: closed}, objective.name)
     return of_few(first) if objective.averages else first
 

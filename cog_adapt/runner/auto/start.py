@@ -84,12 +84,12 @@ class AutoStart:
     @cached_property
     def folds(self) -> list[tuple[Tensor, Tensor]]:
         """The positions to train on and to answer; none where there are too few."""
-        return folds(self.objective.groups, self.start.recipe.seed)
+        return folds(self.objective.groups, self.start.training.recipe.seed)
 
     @property
     def is_large(self) -> bool:
         """Whether a fit would hold the model's thread for longer than a tick may."""
-        return len(self.features) * max(1, len(self.start.labels)) > _FITTED_AT_ONCE
+        return len(self.features) * max(1, len(self.start.data.labels)) > _FITTED_AT_ONCE
 
     @property
     def steps(self) -> int:
@@ -98,7 +98,7 @@ class AutoStart:
         From the head before any example the way is longer. An average needs less of it, and is made
         whatever the folds answer, so that it must not take longer than a choice.
         """
-        most = self.start.recipe.max_steps
+        most = self.start.training.recipe.max_steps
         if self.objective.averages:
             return max(1, int(most * _AVERAGED_STEPS))
         if self.objective.begins_with_prior:
@@ -112,14 +112,14 @@ class AutoStart:
         Its head is not used: it was fitted to its own labels, at a scale that gradients learn
         little from.
         """
-        below, wanted = self._below(self.known), self._below(self.start.tensors)
+        below, wanted = self._below(self.known), self._below(self.start.trained.tensors)
         shapes = ({name: tensor.shape for name, tensor in each.items()} for each in (below, wanted))
         return below if operator.eq(*shapes) else {}
 
     @property
     def trains_head_alone(self) -> bool:
         """Whether the task's own method trains nothing below the head."""
-        return not self._below(self.start.tensors)
+        return not self._below(self.start.trained.tensors)
 
     def _below(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         head = re.compile(self.start.task.head)
@@ -128,14 +128,14 @@ class AutoStart:
     @property
     def rate(self) -> float:
         """The learning rate: the caller's, or the usual one times `_RATE`."""
-        own = self.start.recipe.learning_rate
+        own = self.start.training.recipe.learning_rate
         near = not self.objective.begins_with_prior
-        return own or self.start.learning_rate * (_RATE if near else 1.0)
+        return own or self.start.training.learning_rate * (_RATE if near else 1.0)
 
     @property
     def seconds_left(self) -> float | None:
         """What is left of the budget; None where there is none."""
-        budget = self.start.recipe.budget_seconds
+        budget = self.start.training.recipe.budget_seconds
         if budget is None:
             return None
         return max(_LEAST_SECONDS, budget - (time.monotonic() - self.began))
@@ -144,16 +144,25 @@ class AutoStart:
         """Begin with a head in closed form, on some examples."""
         start, objective = self.start, self.objective
         head = self.names.write(objective.begin(self.features, chosen, form))
-        device = start.precision.device
+        device = start.training.precision.device
         left = self.seconds_left
+        tensors = dict(start.trained.tensors) | {name: t.to(device) for name, t in head.items()}
         return replace(
             start,
-            tensors=dict(start.tensors) | {name: t.to(device) for name, t in head.items()},
-            examples=[start.examples[i] for i in chosen.tolist()],
-            weights=objective.weights(form, chosen).tolist(),
-            recipe=replace(start.recipe, max_steps=steps, hold_out=0.0, budget_seconds=left),
+            trained=replace(start.trained, tensors=tensors),
+            data=replace(
+                start.data,
+                examples=[start.data.examples[i] for i in chosen.tolist()],
+                weights=objective.weights(form, chosen).tolist(),
+            ),
+            training=replace(
+                start.training,
+                recipe=replace(
+                    start.training.recipe, max_steps=steps, hold_out=0.0, budget_seconds=left
+                ),
+                learning_rate=self.rate,
+            ),
             began=None,
-            learning_rate=self.rate,
         )
 
     def checkpointed(self, run: Start) -> Start:
@@ -164,17 +173,18 @@ class AutoStart:
         """Begin on all examples: where most are known, with their adapter and fewer steps."""
         steps = self.steps if not self.below else max(1, int(self.steps * _KNOWN_STEPS))
         run = self.beginning(torch.arange(len(self.features)), form, steps)
-        device = run.precision.device
+        device = run.training.precision.device
         below = {name: tensor.to(device) for name, tensor in self.below.items()}
-        return replace(run, tensors={**run.tensors, **below})
+        trained = replace(run.trained, tensors={**run.trained.tensors, **below})
+        return replace(run, trained=trained)
 
     def targets_of(self, rows: Sequence[Example]) -> Tensor:
         """Return examples' targets in the shape that the task's own loss takes them."""
-        return self.start.task.encode_targets([row.target for row in rows], self.start.labels)
+        return self.start.task.encode_targets([row.target for row in rows], self.start.data.labels)
 
     def outcome(self, tensors: Tensors | None, decision: HeadDecision, reason: str) -> AutoResult:
         """Make the outcome of no step on all examples."""
-        recipe = self.start.recipe
+        recipe = self.start.training.recipe
         if reason == "budget_seconds":
             chosen = CLOSED if tensors else BASE
             decision = replace(decision, chosen=chosen, why=self._why_over)
@@ -183,7 +193,7 @@ class AutoStart:
             trained_parameters=sum(tensor.numel() for tensor in (tensors or {}).values()),
             learning_rate=self.rate,
             seed=recipe.seed,
-            precision=str(self.start.precision),
+            precision=str(self.start.training.precision),
             examples=len(self.features),
             held_out_examples=0,
             steps=(),
@@ -191,7 +201,7 @@ class AutoStart:
             best_step=0,
             stop_reason=reason,
             seconds=time.monotonic() - self.began,
-            bit_for_bit=is_repeatable(self.start.precision.device),
+            bit_for_bit=is_repeatable(self.start.training.precision.device),
             decision=decision,
         )
         return AutoResult(tensors, report)
@@ -201,7 +211,7 @@ class AutoStart:
         """Whether the budget is used up, or was where these steps were first taken."""
         left = self.seconds_left
         is_used_up = self.is_cut_short or (left is not None and left <= _LEAST_SECONDS)
-        return self.start.recipe.stop_after == 0 or is_used_up
+        return self.start.training.recipe.stop_after == 0 or is_used_up
 
     @property
     def is_cut_short(self) -> bool:
@@ -218,7 +228,7 @@ class AutoStart:
 
 def is_too_much(start: Start) -> bool:
     """Return whether a head of these labels takes too long to be fitted to these examples."""
-    count, labels = len(start.examples), max(1, len(start.labels))
+    count, labels = len(start.data.examples), max(1, len(start.data.labels))
     return count > _MOST_EXAMPLES or count * labels > _MOST_OUTPUTS
 
 
@@ -244,24 +254,33 @@ def given_of(
     names = None if features is None else HeadNames.of(_heads(start), features.shape[1])
     if features is None or names is None or min(features.shape) > _MOST_WIDTH:
         return None
-    if start.recipe.hold_out:
+    hold_out = start.training.recipe.hold_out
+    if hold_out:
         raise InputError(
-            f"hold_out is {start.recipe.hold_out}, and method 'auto' answers every example by a "
+            f"hold_out is {hold_out}, and method 'auto' answers every example by a "
             "model that has not seen it. Leave hold_out out, or choose another method."
         )
-    objective = _objective(start, names.read(start.tensors))
+    objective = _objective(start, names.read(start.trained.tensors))
     if objective is None:
         return None
-    count = len(start.examples) if asked is None else asked
-    return AutoStart(start, phase, names, objective, features, began, count)
+    count = len(start.data.examples) if asked is None else asked
+    return AutoStart(
+        start=start,
+        phase=phase,
+        names=names,
+        objective=objective,
+        features=features,
+        began=began,
+        asked=count,
+    )
 
 
 def _objective(start: Start, prior: LinearHead) -> Objective | None:
     """Return what the outputs of a task's head are worth; None where it is of another shape."""
-    targets = start.task.encode_targets([e.target for e in start.examples], start.labels)
-    if start.labels:
+    targets = start.task.encode_targets([e.target for e in start.data.examples], start.data.labels)
+    if start.data.labels:
         labels = Labels(targets, prior)
-        fits = len(prior.weight) == len(start.labels) and labels.knows_all
+        fits = len(prior.weight) == len(start.data.labels) and labels.knows_all
         return labels if fits else None
     numbers = targets.reshape(len(targets), -1).float()
     if len(targets) < 2 or numbers.shape[1] != len(prior.weight):
@@ -270,4 +289,4 @@ def _objective(start: Start, prior: LinearHead) -> Objective | None:
 
 
 def _heads(start: Start) -> dict[str, Tensor]:
-    return {n: t for n, t in start.tensors.items() if re.fullmatch(start.task.head, n)}
+    return {n: t for n, t in start.trained.tensors.items() if re.fullmatch(start.task.head, n)}

@@ -16,7 +16,9 @@ ACCEPTED = (
 
 _shortener = reprlib.Repr()
 _shortener.maxstring = _shortener.maxlong = _shortener.maxother = 60
-_shortener.maxlevel, _shortener.maxlist, _shortener.maxdict = 1, 2, 2
+_shortener.maxlevel = 1
+_shortener.maxlist = 2
+_shortener.maxdict = 2
 
 
 class Row(Mapping[str, Any]):

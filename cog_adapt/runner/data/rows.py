@@ -85,7 +85,7 @@ def _decoded(
 
 def _whole(text: str) -> object:
     value = _DECODER.decode(text)
-    _refuse_halves(value, text, 0, len(text))
+    _refuse_halves(value, text=text, start=0, end=len(text))
     return value
 
 
@@ -95,7 +95,7 @@ def _items(text: str) -> list[object]:
     place = _past_space(text, text.index("[") + 1)
     while not (text.startswith("]", place) and not items):
         item, end = _DECODER.raw_decode(text, place)
-        _refuse_halves(item, text, place, end)
+        _refuse_halves(item, text=text, start=place, end=end)
         items.append(item)
         place = _past_space(text, end)
         if text.startswith("]", place):

@@ -30,7 +30,9 @@ def zip_rows(content: bytes, most_rows: int) -> Rows:
     Raises:
         InputError: it is broken, has too many members, or they have too many bytes.
     """
-    bounds = ZipBounds(most_rows, MOST_FILE_BYTES, MOST_BYTES, MOST_RATIO)
+    bounds = ZipBounds(
+        members=most_rows, member_bytes=MOST_FILE_BYTES, total_bytes=MOST_BYTES, ratio=MOST_RATIO
+    )
     archive = ZipContent(io.BytesIO(content), bounds, _is_wanted)
     if not archive.members:
         raise InputError(f"the ZIP file has no files of examples. Give {_WANTED}.")

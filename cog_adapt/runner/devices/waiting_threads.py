@@ -79,7 +79,8 @@ class OthersLoad:
     """
 
     def __init__(self, stat: Path = _STAT, clocks: Clocks = _clocks) -> None:
-        self._stat, self._clocks = stat, clocks
+        self._stat = stat
+        self._clocks = clocks
         self._last = self._read()
 
     def measure(self) -> float:

@@ -127,7 +127,8 @@ class _Fit:
     """The loss of a point: the logarithm of the scale, then the offsets."""
 
     def __init__(self, logits: Tensor, targets: Tensor, weights: Tensor) -> None:
-        self.logits, self.targets = logits, targets
+        self.logits = logits
+        self.targets = targets
         self.shares = weights * (effective_count(weights) / weights.sum())
         self.doubts = torch.full((logits.shape[1] + 1,), _OFFSET_DOUBT, dtype=torch.float64)
         self.doubts[0] = _SCALE_DOUBT

@@ -118,7 +118,9 @@ def fit_classes(
     inside, rows = space.inside(features), space.rows(prior)
     weights = balanced_weights(targets, len(rows))
     fitted, likelihoods = [], []
-    for each, scale, share in _class_heads(inside, targets, rows, weights, mixture):
+    for each, scale, share in _class_heads(
+        inside, targets=targets, rows=rows, weights=weights, mixture=mixture
+    ):
         calibration = calibrate(each.left_out * scale, targets, weights)
         outputs = calibration(each.left_out * scale)
         head = each.head.scaled(scale).calibrated(calibration)
@@ -210,11 +212,20 @@ def _class_heads(
     """Yield each head with the scale at which its outputs are usual logits, and its share."""
     apart = (len(rows) - 1) / len(rows) if mixture.narrows else 1.0
     for count in _counts(targets, rows, mixture):
-        each = centroids(f"centroids, prior {count:g}", inside, targets, rows, count)
+        each = centroids(
+            f"centroids, prior {count:g}", inside=inside, targets=targets, rows=rows, count=count
+        )
         yield each, _COSINE_SCALE * apart, 1.0
     wanted = F.one_hot(targets, len(rows)).to(torch.float64)
     for penalty in mixture.penalties:
-        each = ridge(f"ridge {penalty:g}", inside, wanted, rows, weights, penalty)
+        each = ridge(
+            f"ridge {penalty:g}",
+            inside=inside,
+            wanted=wanted,
+            rows=rows,
+            weights=weights,
+            penalty=penalty,
+        )
         yield each, _RESIDUAL_SCALE * apart, mixture.ridge_share
 
 
@@ -236,7 +247,15 @@ def number_heads(inside: Tensor, wanted: Tensor, prior: LinearHead) -> Iterator[
         for penalty in _NUMBER_PENALTIES:
             name = f"ridge {penalty:g} from {begin}, constant {constant:g}"
             left = wanted - head.bias
-            each = ridge(name, inside, left, head.weight, ones, penalty, constant)
+            each = ridge(
+                name,
+                inside=inside,
+                wanted=left,
+                rows=head.weight,
+                weights=ones,
+                penalty=penalty,
+                constant=constant,
+            )
             whole = LinearHead(each.head.weight, each.head.bias + head.bias)
             yield FittedHead(name, whole, each.left_out + head.bias)
 

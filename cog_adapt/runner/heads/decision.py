@@ -74,7 +74,8 @@ class CandidateScore:
         error = (squares / (count + added - 1) / count).sqrt()
         if is_share:
             score = score.clamp(0, 1)
-        return cls(float((shares * losses).sum()), float(score), float(error), wrong)
+        loss = float((shares * losses).sum())
+        return cls(loss=loss, score=float(score), error=float(error), wrong=wrong)
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,12 @@ def decide(
         allowed = [AVERAGE]
     chosen = min(allowed, key=lambda name: candidates[name].loss)
     return HeadDecision(
-        chosen, _WORDS[chosen], metric, candidates[BASE], candidates[chosen], candidates
+        chosen=chosen,
+        why=_WORDS[chosen],
+        metric=metric,
+        before=candidates[BASE],
+        after=candidates[chosen],
+        candidates=candidates,
     )
 
 

@@ -89,7 +89,9 @@ class Labels:
 
     def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
         """Fit a head to the chosen examples."""
-        return fit_classes(features[chosen], self.targets[chosen], self.prior, self._mixture)
+        return fit_classes(
+            features[chosen], targets=self.targets[chosen], prior=self.prior, mixture=self._mixture
+        )
 
     @property
     def _mixture(self) -> Mixture:
@@ -148,7 +150,9 @@ class Labels:
 
     def calibration(self, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare) -> Calibration:
         """Fit what calibrates logits that their examples had no part in."""
-        return calibrate(outputs, self.targets[chosen], self.importance(chosen), doubt)
+        return calibrate(
+            outputs, targets=self.targets[chosen], weights=self.importance(chosen), doubt=doubt
+        )
 
     def usual_calibration(self) -> Calibration:
         """Return what is used where too few examples are there to fit anything."""

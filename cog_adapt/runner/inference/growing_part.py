@@ -47,7 +47,9 @@ class GenerationPart:
             require_repeatable(ticks.phase.precision.device)
         if len(query.inputs) != 1:
             raise InputError(f"{len(query.inputs)} inputs for one answer. Send one at a time.")
-        self.ticks, self.task, self.query = ticks, task, query
+        self.ticks = ticks
+        self.task = task
+        self.query = query
         self.options = options_of(task, query)
         self.number = next(_NUMBERS)
         self.alone = query.deterministic

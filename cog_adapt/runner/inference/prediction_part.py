@@ -60,7 +60,8 @@ class PredictionPart:
     def __init__(self, ticks: Ticks, query: Query) -> None:
         if query.deterministic:
             require_repeatable(ticks.phase.precision.device)
-        self.ticks, self.query = ticks, query
+        self.ticks = ticks
+        self.query = query
         self.options = options_of(ticks.phase.task, query)
         self.answers: list[Any] = [None] * len(query.inputs)
         self.waiting = [*range(len(query.inputs))]
@@ -120,11 +121,12 @@ class PredictionPart:
             self._chosen(((self, row) for row in self.waiting), self.ticks.batch_size)
         )
         began = self.ticks.pace.clock()
-        answers = predict_batch(self.ticks.phase, served, batch, self.options)
+        answers = predict_batch(self.ticks.phase, served=served, batch=batch, options=self.options)
         self.ticks.shared.note_alone(served)
         self._record(rows, self.ticks.pace.clock() - began)
         if len(rows) == len(self.answers):  # all at once: a task may give more answers than inputs
-            self.answers, self.waiting = answers, []
+            self.answers = answers
+            self.waiting = []
         else:
             _keep(rows, answers)
 

@@ -44,12 +44,24 @@ class ReadyModules:
 
     def starting_adapter(self, labels: Sequence[str]) -> Generator[None, None, Adapter]:
         """Make the adapter of a label set without any training, some labels a tick."""
-        tensors = yield from label_tensors(self._phase, self._base.module, self._batch_size, labels)
-        return Adapter(moved(tensors, _CPU), tuple(labels), "start", self._base.digest)
+        tensors = yield from label_tensors(
+            self._phase, base=self._base.module, size=self._batch_size, labels=labels
+        )
+        return Adapter(
+            tensors=moved(tensors, _CPU),
+            labels=tuple(labels),
+            method="start",
+            base=self._base.digest,
+        )
 
     def checked(self, adapter: Adapter) -> Adapter:
         """Return the adapter if it fits this base (else WeightsError)."""
-        check_fits(adapter, self._base.digest, self._base.template, self._phase.task.head)
+        check_fits(
+            adapter,
+            base=self._base.digest,
+            template=self._base.template,
+            head=self._phase.task.head,
+        )
         return adapter
 
 
@@ -63,4 +75,9 @@ def _served(base: LoadedBase, settings: RunnerSettings) -> ServedAdapters:
     device = base.precision.device
     own_memory = share_of(device_memory(device), settings.memory_share)
     most_bytes = settings.served_adapter_bytes or own_memory // _PART_OF_DEVICE
-    return ServedAdapters(base.template, base.precision, settings.served_adapters, most_bytes)
+    return ServedAdapters(
+        template=base.template,
+        precision=base.precision,
+        limit=settings.served_adapters,
+        most_bytes=most_bytes,
+    )

@@ -69,7 +69,9 @@ class ServedAdapters:
         while self._served and self._is_full(size):
             self._drop(next(iter(self._served)))
         replica = serving_replica(self._template, tensors, adapter.scales)
-        self._served[key] = ReadyModule(replica, adapter.labels, adapter.id, size, tuple(tensors))
+        self._served[key] = ReadyModule(
+            module=replica, labels=adapter.labels, id=adapter.id, bytes=size, tensors=tuple(tensors)
+        )
         self.bytes += size
         return self._served[key]
 

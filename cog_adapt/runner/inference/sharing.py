@@ -53,7 +53,8 @@ class Sharing:
     def failed(self, head: str) -> int:
         """Pause, for twice as long as after the failure before; return for how many forwards."""
         found = self._of(head)
-        found.good, found.left = 0, found.pause
+        found.good = 0
+        found.left = found.pause
         found.pause = min(2 * found.pause, LONGEST_PAUSE)
         return found.left
 
@@ -62,7 +63,8 @@ class Sharing:
         if rows <= 2:  # two that do not fit together run alone for a while
             self.failed(head)
         found = self._of(head)
-        found.good, found.rows = 0, max(2, rows // 2)
+        found.good = 0
+        found.rows = max(2, rows // 2)
         return found.rows
 
     def ran_alone(self, head: str) -> None:

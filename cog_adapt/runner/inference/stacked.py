@@ -122,7 +122,8 @@ class PairStacks:
         self._groups.move_to_end(key)
         while len(self._groups) > _MOST_GROUPS:
             self._groups.popitem(last=False)
-        self._rows, self._free = (rows if known else None), self._most_bytes - self.bytes
+        self._rows = rows if known else None
+        self._free = self._most_bytes - self.bytes
         try:
             yield
         finally:
@@ -163,8 +164,11 @@ def stacked_replica(
     for place, rank, scale in structure.pairs:
         layer = replica.get_submodule(place)
         layer.__class__ = StackedLinear
-        layer.place, layer.rank, layer.scale = place, rank, scale  # type: ignore[assignment]
-        layer.stacks = stacks  # type: ignore[assignment]
+        assert isinstance(layer, StackedLinear)
+        layer.place = place
+        layer.rank = rank
+        layer.scale = scale
+        layer.stacks = stacks
     if structure.head:
         owner, _, leaf = structure.head.rpartition(".")
         setattr(replica.get_submodule(owner), leaf, StackedHead(structure.head))

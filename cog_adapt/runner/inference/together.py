@@ -198,7 +198,9 @@ class _StandIn(nn.Module):
     def __init__(self, shared: _SharedForward, holders: Sequence[ReadyModule], rows: slice) -> None:
         super().__init__()
         put_in_eval(self)
-        self.shared, self.holders, self.rows = shared, holders, rows
+        self.shared = shared
+        self.holders = holders
+        self.rows = rows
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401 - as the task calls it
         """Return the rows of this piece, with its own labels."""

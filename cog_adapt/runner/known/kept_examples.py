@@ -74,7 +74,8 @@ class OwnExamples:
     """
 
     def __init__(self, kept: KeptExamples, owner: str) -> None:
-        self._kept, self._owner = kept, owner
+        self._kept = kept
+        self._owner = owner
         self._rows_fit = True
         self._put: set[str | None] = set()
         self.found = 0

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from cog_adapt.machine import memory_bytes
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.known.adaptation_key import origin_of
 from cog_adapt.runner.known.kept_examples import KeptExamples
@@ -12,7 +13,6 @@ from cog_adapt.runner.storage.metadata import versions
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task.task import Task
 from cog_adapt.shared_settings import share_of
-from gradient_check.phases.memory import machine_memory
 
 _PART_OF_MEMORY = 64
 
@@ -44,7 +44,7 @@ class AdaptationCache:
         self.origin = origin_of(task, model, str(sorted(versions().items())))
         self.recent = RecentRequests()
         self.signer = Signer(Path(settings.receipt_key)) if settings.receipt_key else None
-        own_memory = share_of(machine_memory(), settings.memory_share)
+        own_memory = share_of(memory_bytes(), settings.memory_share)
         most_bytes = settings.feature_bytes or own_memory // _PART_OF_MEMORY
         self.kept = KeptExamples(most_bytes, settings.owner_share)
         self.counts = {"adaptations_run": 0, "adaptations_known": 0}

@@ -59,7 +59,7 @@ class GrowingAnswers:
             query: with one input, where the task's answers grow.
             on_end: called with what the answer took, where the task says so.
         """
-        async with aclosing(_stream(self._submit(query), on_end)) as pieces:
+        async with aclosing(_stream(self.submit(query), on_end)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -68,9 +68,10 @@ class GrowingAnswers:
         return self._admission.gauges("generation_bytes", "generations_waiting")
 
     def _submit_each(self, query: Query) -> list[Ticket[Any]]:
-        return [self._submit(replace(query, inputs=[each])) for each in query.inputs]
+        return [self.submit(replace(query, inputs=[each])) for each in query.inputs]
 
-    def _submit(self, query: Query) -> Ticket[Any]:
+    def submit(self, query: Query) -> Ticket[Any]:
+        """Submit a query with one input, where the task's answers grow."""
         part = self._predictions.growing(query)
         if part is None:
             work: Generator[Any, None, None] = self._predictions.generating(query)

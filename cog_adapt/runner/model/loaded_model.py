@@ -15,11 +15,17 @@ from torch import Tensor
 
 from cog_adapt.runner.adaptation.compiling import may_compile
 from cog_adapt.runner.adaptation.first_tensors import going_on, labels_to_learn
-from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed, longest_of
+from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.adaptation.report import AdaptationReport, Step
 from cog_adapt.runner.adaptation.run import adapt
-from cog_adapt.runner.adaptation.start import Checkpoints, Start
+from cog_adapt.runner.adaptation.start import (
+    Checkpoints,
+    Start,
+    Trainable,
+    TrainingConfig,
+    TrainingSet,
+)
 from cog_adapt.runner.adaptation.step_parts import limit_for
 from cog_adapt.runner.auto.features import gathered
 from cog_adapt.runner.auto.head import features_of
@@ -29,22 +35,17 @@ from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
-from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
+from cog_adapt.runner.model.adaptation_memory import admitted
 from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
 from cog_adapt.runner.scheduling.elsewhere import Elsewhere
-from cog_adapt.runner.scheduling.held_memory import HeldMemory
-from cog_adapt.runner.task.decoding import decoding_examples
-from cog_adapt.runner.task.task import Task, decodes
-from cog_adapt.shared_settings import share_of
-from gradient_check.phases.memory import free_memory
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.replicas import Tensors
 
 Progress = Step | Early | Needed | Elsewhere[Any] | None
 _BY_GRADIENTS = "lora"  # of a task whose own method is `auto`
-_SHARE_OF_FREE = 7 / 8  # the rest is for predictions, and for what is estimated too low
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,17 @@ class LoadedModel:
         self.serve_mode = settings.serve_mode
         self.batch_size = settings.batch_size
         self.compiles = may_compile(settings.compile_blocks, self.loaded.precision.device)
-        self.base, self.template = self.loaded.module, self.loaded.template
-        self.census, self.healed = self.loaded.census, self.loaded.healed
-        self.precision, self.digest = self.loaded.precision, self.loaded.digest
+        self.base = self.loaded.module
+        self.template = self.loaded.template
+        self.census = self.loaded.census
+        self.healed = self.loaded.healed
+        self.precision = self.loaded.precision
+        self.digest = self.loaded.digest
 
     @property
     def damage(self) -> tuple[str, ...]:
         """How the base differs from its census, or its failed device; empty while all is well."""
         return self.loaded.damage
-
-    def predicting(self, query: Query) -> Generator[None, None, list[Any]]:
-        """Answer inputs, a batch a tick."""
-        return self.predictions.predicting(query)
 
     def adapting(
         self,
@@ -108,15 +108,19 @@ class LoadedModel:
         device = self.precision.device
         with self.loaded.guarded(), explaining_memory(device, AdaptationError):
             if automatic:
-                given = (examples, recipe, begin, checkpoints, kept)
-                return (yield from _adapting_automatically(self, *given))
-            start = yield from self.starting(examples, recipe, begin, checkpoints)
-            start = yield from _admitted(self, replace(start, kept_rows=kept))
-            fitted = (yield from _fitting(self, start, kept)) if begin is None else None
+                return (
+                    yield from self._adapting_automatically(
+                        examples, recipe, begin=begin, checkpoints=checkpoints, kept=kept
+                    )
+                )
+            start = yield from self.starting(examples, recipe, begin=begin, checkpoints=checkpoints)
+            start = yield from admitted(self.estimates, start.with_kept_rows(kept))
+            fitted = (yield from self._fitting(start, kept)) if begin is None else None
             if fitted is not None:
                 return fitted
             tensors, report = yield from adapt(start)
-        return Adaptation(self._adapter(start, tensors), report, _used(start), begin)
+        adapter = self._adapter(start, tensors)
+        return Adaptation(adapter, report=report, recipe=_used(start), begin=begin)
 
     def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
@@ -140,100 +144,90 @@ class LoadedModel:
             self.template, self.task, recipe.method
         )
         seen = () if is_blind else examples
+        first = yield from _first_tensors(
+            self, labels=labels, examples=seen, recipe=recipe, begin=begin
+        )
         start = Start(
             task=self.task,
-            template=self.template,
-            tensors=(yield from _first_tensors(self, labels, seen, recipe, begin)),
-            labels=labels,
-            examples=examples,
-            recipe=recipe,
-            precision=self.precision,
-            learning_rate=rate,
-            scales=begin.scales if begin else {},
-            limit=limit_for(self.task, self.precision.device, recipe.halve_at),
-            compiles=self.compiles,
+            trained=Trainable(
+                template=self.template, tensors=first, scales=begin.scales if begin else {}
+            ),
+            data=TrainingSet(examples=examples, labels=labels),
+            training=TrainingConfig(
+                recipe=recipe,
+                precision=self.precision,
+                learning_rate=rate,
+                limit=limit_for(self.task, self.precision.device, recipe.halve_at),
+                compiles=self.compiles,
+            ),
             began=began,
         )
         return checkpoints.added_to(start) if checkpoints else start
 
     def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:
-        labels, method = tuple(start.labels), method or start.recipe.method
-        return Adapter(tensors, labels, method, self.digest, start.scales)
+        labels, method = tuple(start.data.labels), method or start.training.recipe.method
+        return Adapter(
+            tensors=tensors,
+            labels=labels,
+            method=method,
+            base=self.digest,
+            scales=start.trained.scales,
+        )
+
+    def _adapting_automatically(
+        self,
+        examples: Sequence[Example],
+        recipe: Recipe,
+        begin: Adapter | None,
+        checkpoints: Checkpoints | None,
+        kept: InputLookup | None,
+    ) -> Generator[Progress, None, Adaptation]:
+        """Let `auto` choose; a task without features gets its own method, and early stopping."""
+        own = self.task.method if self.task.method != AUTO else _BY_GRADIENTS
+        start = yield from self.starting(examples, replace(recipe, method=own), is_blind=True)
+        start = yield from admitted(self.estimates, start.with_kept_rows(kept))
+        decoded, began = start.data.examples, start.began
+        given = yield from _gathered(self, start, kept)
+        outcome = adapter = None
+        if given is not None:
+            known = self.predictions.modules.checked(begin).tensors if begin else {}
+            given = replace(given, known=known, checkpoints=checkpoints)
+            outcome = yield from adapt_automatically(given)
+        if outcome is None:
+            own_recipe = replace(recipe, method=own)
+            start = yield from self.starting(
+                examples, recipe=own_recipe, begin=None, checkpoints=checkpoints
+            )
+            start = start.with_kept_rows(kept).with_examples(decoded)
+            start = replace(start, began=began)
+            outcome = yield from adapt_without_features(start)
+        if outcome.tensors is not None:
+            adapter = self._adapter(start, outcome.tensors, outcome.report.method)
+        used = replace(start.training.recipe, method=AUTO, learning_rate=recipe.learning_rate)
+        report = replace(_said_of(kept, outcome.report), halved_at=start.training.limit.halved_at)
+        return Adaptation(
+            adapter=adapter, report=report, recipe=used, begin=begin if outcome.from_known else None
+        )
+
+    def _fitting(
+        self, start: Start, kept: InputLookup | None
+    ) -> Generator[None, None, Adaptation | None]:
+        """Fit a head where it is one and no step was asked for; None: steps are to be taken."""
+        recipe = start.training.recipe
+        if recipe.method != HEAD or recipe.hold_out or recipe.learning_rate:
+            return None
+        given = yield from _gathered(self, start, kept)
+        outcome = (yield from fit_head(given)) if given else None
+        if outcome is None or outcome.tensors is None:
+            return None
+        report = _said_of(kept, outcome.report)
+        return Adaptation(
+            self._adapter(start, outcome.tensors), report, recipe
+        )  # no rate: no steps
 
 
 def _used(start: Start) -> Recipe:
-    return replace(start.recipe, learning_rate=start.learning_rate)
-
-
-def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
-    model: LoadedModel,
-    examples: Sequence[Example],
-    recipe: Recipe,
-    begin: Adapter | None,
-    checkpoints: Checkpoints | None,
-    kept: InputLookup | None,
-) -> Generator[Progress, None, Adaptation]:
-    """Let `auto` choose; a task without features gets its own method, and early stopping."""
-    own = model.task.method if model.task.method != AUTO else _BY_GRADIENTS
-    start = yield from model.starting(examples, replace(recipe, method=own), is_blind=True)
-    start = yield from _admitted(model, replace(start, kept_rows=kept))
-    decoded, began = start.examples, start.began
-    given = yield from _gathered(model, start, kept)
-    outcome = adapter = None
-    if given is not None:
-        known = model.predictions.modules.checked(begin).tensors if begin else {}
-        given = replace(given, known=known, checkpoints=checkpoints)
-        outcome = yield from adapt_automatically(given)
-    if outcome is None:
-        own_recipe = replace(recipe, method=own)
-        start = yield from model.starting(examples, own_recipe, None, checkpoints)
-        start = replace(start, kept_rows=kept, examples=decoded, began=began)
-        outcome = yield from adapt_without_features(start)
-    if outcome.tensors is not None:
-        adapter = model._adapter(start, outcome.tensors, outcome.report.method)
-    used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
-    report = replace(_said_of(kept, outcome.report), halved_at=start.limit.halved_at)
-    return Adaptation(adapter, report, used, begin if outcome.from_known else None)
-
-
-def _admitted(
-    model: LoadedModel, start: Start
-) -> Generator[Elsewhere[Any] | Needed | None, None, Start]:
-    """Say what a start needs, and go on with its examples decoded, once it may.
-
-    Its budget pays for no wait.
-    """
-    start = yield from _decoded(start, longest_of(start.examples))
-    needed = model.estimates.of(start)
-    asked = time.monotonic()
-    yield needed
-    if start.began is not None:
-        start = replace(start, began=start.began + time.monotonic() - asked)
-    return (yield from _decoded(start, range(len(start.examples))))
-
-
-def _decoded(start: Start, chosen: Sequence[int]) -> Generator[Elsewhere[Any], None, Start]:
-    """Let another thread decode examples, where the task decodes them."""
-    if not decodes(start.task):
-        return start
-    work = Elsewhere(decoding_examples(start.task, start.examples, chosen))
-    yield work
-    return replace(start, examples=work.result())
-
-
-def _fitting(
-    model: LoadedModel, start: Start, kept: InputLookup | None
-) -> Generator[None, None, Adaptation | None]:
-    """Fit a head where it is one and no step was asked for; None: steps are to be taken."""
-    recipe = start.recipe
-    if recipe.method != HEAD or recipe.hold_out or recipe.learning_rate:
-        return None
-    given = yield from _gathered(model, start, kept)
-    outcome = (yield from fit_head(given)) if given else None
-    if outcome is None or outcome.tensors is None:
-        return None
-    report = _said_of(kept, outcome.report)
-    return Adaptation(model._adapter(start, outcome.tensors), report, recipe)  # no rate: no steps
+    return replace(start.training.recipe, learning_rate=start.training.learning_rate)
 
 
 def _said_of(kept: InputLookup | None, report: AdaptationReport) -> AdaptationReport:
@@ -247,7 +241,7 @@ def _gathered(
     phase = model.predictions.phase
     compute = partial(features_of, phase, model.base, size=model.batch_size, kept=kept)
     began = time.monotonic() if start.began is None else start.began
-    return gathered(start, phase, compute, began)
+    return gathered(start, phase=phase, compute=compute, began=began)
 
 
 def _first_tensors(
@@ -258,21 +252,16 @@ def _first_tensors(
     begin: Adapter | None,
 ) -> Generator[None, None, dict[str, Tensor]]:
     phase, checked = model.predictions.phase, model.predictions.modules.checked
-    fresh = partial(label_tensors, phase, model.base, model.batch_size, labels, examples)
+    fresh = partial(
+        label_tensors,
+        phase,
+        base=model.base,
+        size=model.batch_size,
+        labels=labels,
+        examples=examples,
+    )
     if begin is None:
         own = start_tensors(model.template, model.task, recipe)
         return own | (yield from fresh())
-    tensors = yield from going_on(checked(begin), labels, fresh, model.task.head)
+    tensors = yield from going_on(checked(begin), labels=labels, fresh=fresh, head=model.task.head)
     return moved(tensors, model.precision.device)
-
-
-def held_adaptations(model: LoadedModel, settings: RunnerSettings) -> HeldMemory[Any]:
-    """Limit adaptations by count, and by the bytes that are free while none is under way."""
-
-    def limit() -> int:
-        free = free_memory(model.precision.device)
-        return settings.adaptation_memory_bytes or int(
-            _SHARE_OF_FREE * share_of(free, settings.memory_share)
-        )
-
-    return HeldMemory(limit, 1.0, settings.adaptations_at_once, "ADAPTATIONS_AT_ONCE")

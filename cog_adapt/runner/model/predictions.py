@@ -30,11 +30,11 @@ class Predictions:
         self.modules = ReadyModules(self.phase, base, settings)
         self.shared = SharedForwards(base.template, self.phase)
         self._ticks = Ticks(
-            self.phase,
-            self.modules,
-            self.shared,
-            InferencePace(base.precision.device),
-            settings.batch_size,
+            phase=self.phase,
+            modules=self.modules,
+            shared=self.shared,
+            pace=InferencePace(base.precision.device),
+            batch_size=settings.batch_size,
         )
 
     def part(self, query: Query) -> PredictionPart:
@@ -56,10 +56,6 @@ class Predictions:
             GenerationPart(self._ticks, task, query) if isinstance(task, GenerativeTask) else None
         )
 
-    def predicting(self, query: Query) -> Generator[None, None, list[Any]]:
-        """Answer inputs, some at a tick, alone."""
-        return self.part(query).working()
-
     def generating(self, query: Query) -> Generator[Any, None, None]:
         """Stream the answer to inputs, a piece a tick."""
         options = options_of(self.phase.task, query)
@@ -67,5 +63,7 @@ class Predictions:
             require_repeatable(self.phase.precision.device)
         with explaining_memory(self.phase.precision.device, PredictionError):
             served = yield from self.modules.serving(query)
-            for piece in generate_pieces(self.phase, served, query.inputs, options):
+            for piece in generate_pieces(
+                self.phase, served=served, inputs=query.inputs, options=options
+            ):
                 yield AnswerPiece(piece)

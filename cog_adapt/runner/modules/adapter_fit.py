@@ -33,13 +33,13 @@ def check_fits(adapter: Adapter, base: str, template: nn.Module, head: str) -> N
             "again on this model, or start the server with the other one."
         )
     model = _Model(
-        dict(template.named_parameters(remove_duplicate=False)) | weights_buffers(template),
-        frozenset(name for name, _ in template.named_buffers(remove_duplicate=False)),
-        dict(template.named_modules()),
-        head,
+        tensors=dict(template.named_parameters(remove_duplicate=False)) | weights_buffers(template),
+        buffers=frozenset(name for name, _ in template.named_buffers(remove_duplicate=False)),
+        layers=dict(template.named_modules()),
+        head=head,
     )
     for name, tensor in adapter.tensors.items():
-        problem = _problem(name, tensor, adapter, model)
+        problem = _problem(name, tensor=tensor, adapter=adapter, model=model)
         if problem:
             raise WeightsError(
                 f"adapter {adapter.id} cannot be used: tensor {name} {problem}. Use a file that "
@@ -70,7 +70,7 @@ def _problem(name: str, tensor: Tensor, adapter: Adapter, model: _Model) -> str 
         return "has values that are not finite"
     path, _, leaf = name.rpartition(".")
     if leaf in (LORA_A, LORA_B):
-        return _lora_problem(name, tensor, adapter, model)
+        return _lora_problem(name, tensor=tensor, adapter=adapter, model=model)
     own = model.tensors.get(name)
     in_head = re.fullmatch(model.head, name) is not None
     if own is None and name in model.buffers:

@@ -129,7 +129,13 @@ def adapter_from_bytes(content: bytes, name: str) -> Adapter:
             _texts(header["labels"]),
             _texts([header["method"], header["base"]]),
         )
-        return Adapter(tensors, labels, method, base, dict(header.get("scales", {})))
+        return Adapter(
+            tensors=tensors,
+            labels=labels,
+            method=method,
+            base=base,
+            scales=dict(header.get("scales", {})),
+        )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise WeightsError(
             f"{name} holds no adapter: its metadata lacks a sound {FORMAT!r} entry. Use a file "

@@ -44,7 +44,10 @@ class LoadedBase:
     """
 
     def __init__(self, task: Task, settings: RunnerSettings) -> None:
-        self.module, self.precision, self.healed = _load(task, settings)
+        module, precision, healed = _load(task, settings)
+        self.module = module
+        self.precision = precision
+        self.healed = healed
         freeze(self.module)
         self.template = make_template(self.module)
         self.census = Census.of(self.module)

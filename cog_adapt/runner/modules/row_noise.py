@@ -43,6 +43,15 @@ class _RowNoise:
         return self._generators[key]
 
 
+def _noise_now(earlier: Sequence[int]) -> _RowNoise | None:
+    """Return the noise of the work that runs on this thread; None where it has no seed."""
+    given = row_seed_now()
+    if given is None:
+        return None
+    seed, device = given
+    return _RowNoise(seed, device, earlier)
+
+
 @contextmanager
 def drawing_by_row(positions: Sequence[int], earlier: Sequence[int] = ()) -> Iterator[None]:
     """Let a loss inside ask for `row_generators`, on the device and with the seed of its work.
@@ -52,8 +61,7 @@ def drawing_by_row(positions: Sequence[int], earlier: Sequence[int] = ()) -> Ite
         earlier: positions of rows in earlier parts of the batch, where an example may be twice.
     """
     before = getattr(_loss, "noise", None)
-    given = row_seed_now()
-    _loss.noise = None if given is None else _RowNoise(*given, earlier)
+    _loss.noise = _noise_now(earlier)
     try:
         with holding(positions):
             yield

@@ -25,7 +25,9 @@ class EarlyAnswer:
     """
 
     def __init__(self, runner: ModelRunner, query: Query, progress: Progress) -> None:
-        self._runner, self._query, self._progress = runner, query, progress
+        self._runner = runner
+        self._query = query
+        self._progress = progress
         self._answer: asyncio.Task[None] | None = None
 
     def show(self, progress: object) -> None:
@@ -50,7 +52,9 @@ class EarlyAnswer:
     async def _answer_by(self, early: Early) -> None:
         query = self._query
         if early.decision.chosen != BASE:
-            adapter = Adapter(early.tensors, early.labels, "head", self._runner.base)
+            adapter = Adapter(
+                tensors=early.tensors, labels=early.labels, method="head", base=self._runner.base
+            )
             query = replace(query, adapter=adapter, labels=())
         predictions = await self._runner.predict_async(query)
         self._progress.show_early(predictions, early.decision.sentence)

@@ -73,15 +73,17 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
             runner.predict_async(asked.query), _warned(runner, request, asked)
         )
         report = {"warnings": [*asked.warnings]} if asked.warnings else None
-        return Answer(predictions, None, _id(asked.query.adapter), report)
+        return Answer(
+            predictions=predictions, before=None, adapter=_id(asked.query.adapter), report=report
+        )
     asked = await _warned(runner, request, asked)
     assert asked.plan is not None
     before = asked.before if asked.plan.known else await runner.predict_async(asked.query)
-    query, report = await _adapt(runner, asked, asked.plan, Progress(scope))
+    query, report = await _adapt(runner, asked=asked, planned=asked.plan, progress=Progress(scope))
     predictions = await runner.predict_async(query)
     if before is not None and not asked.plan.known:
         runner.knowledge.recent.note_before(query.owner, request, before)
-    return Answer(predictions, before, _id(query.adapter), report)
+    return Answer(predictions=predictions, before=before, adapter=_id(query.adapter), report=report)
 
 
 async def stream(
@@ -97,7 +99,7 @@ async def stream(
     progress = Progress(scope)
     query, report = asked.query, {"warnings": [*asked.warnings]} if asked.warnings else None
     if asked.plan:
-        query, report = await _adapt(runner, asked, asked.plan, progress)
+        query, report = await _adapt(runner, asked=asked, planned=asked.plan, progress=progress)
     progress.show_outcome(_id(query.adapter), report)
     async for piece in runner.generate_async(query, progress.show_generation):
         yield piece
@@ -138,7 +140,9 @@ async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Aske
         labels, recent = tuple(asked.query.labels), runner.knowledge.recent
         read = RecentRequest(asked.plan.key.whole, labels, examples.warnings)
         recent.put(owner, request_digest(request), read)
-    return replace(asked, warnings=await _checked(runner, request, examples, owner))
+    return replace(
+        asked, warnings=await _checked(runner, request=request, examples=examples, owner=owner)
+    )
 
 
 def _read_parts(runner: ModelRunner, request: Request, asker: Asker) -> _Asked:
@@ -155,17 +159,17 @@ def _read_parts(runner: ModelRunner, request: Request, asker: Asker) -> _Asked:
     named = find_adapter(request, runner.store, asker)
     examples = read_request_examples(request, task)
     check_decoding(task, request.inputs, examples.examples)
-    labels = settle_labels(task, request, examples, named)
+    labels = settle_labels(task, request=request, examples=examples, named=named)
     adapter = named or _fitting(runner.default, labels)
     check_scores(task, request, adapter.labels if adapter else labels)
-    query = _query(request, adapter, labels, owner)
+    query = _query(request, adapter=adapter, labels=labels, owner=owner)
     if not examples.examples:
         return _Asked(query, None, examples)
     wanted = AdaptationRequest(
         examples.examples,
         request.recipe,
         owner,
-        begin=begin_of(task, request, examples, adapter),
+        begin=begin_of(task, request=request, examples=examples, adapter=adapter),
         parent=_id(adapter),
         fresh=request.fresh,
         exact=request.deterministic,
@@ -185,14 +189,21 @@ def _read_again(runner: ModelRunner, request: Request, owner: str) -> _Asked | N
         return None
     check_scores(runner.task, request, recent.labels)
     adapter = _fitting(runner.default, recent.labels)
-    query = _query(request, adapter, recent.labels, owner)
+    query = _query(request, adapter=adapter, labels=recent.labels, owner=owner)
     before = recent.before_of(request)
     return _Asked(query, known, ExampleSet([], recent.warnings), before=before)
 
 
 def _query(request: Request, adapter: Adapter | None, labels: Sequence[str], owner: str) -> Query:
     alone = request.deterministic
-    return Query(request.inputs, adapter, labels, request.options, owner, alone)
+    return Query(
+        inputs=request.inputs,
+        adapter=adapter,
+        labels=labels,
+        options=request.options,
+        owner=owner,
+        deterministic=alone,
+    )
 
 
 async def _adapt(
@@ -228,7 +239,9 @@ async def warnings_about(
     Raises:
         InputError: the request is strict, and there is something to say.
     """
-    return await _checked(runner, request, await _with_cuts(runner, examples, owner), owner)
+    return await _checked(
+        runner, request=request, examples=await _with_cuts(runner, examples, owner), owner=owner
+    )
 
 
 async def _with_cuts(runner: ModelRunner, examples: ExampleSet, owner: str) -> ExampleSet:

@@ -15,7 +15,7 @@ from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.model.loaded_model import Adaptation
-from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner, submitted
+from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.requests.plan import (
     AdaptationRequest,
@@ -73,8 +73,15 @@ def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | A
     every = KEEP_EVERY if wanted.survives else _AT_THE_END
     method = resolve(wanted.recipe, runner.task, wanted.begin).method
     recipe = replace(wanted.recipe, method=method)
-    what = (wanted.examples, recipe, planned.begin, planned.state)
-    ticket = submitted(runner, *what, every, wanted.owner, exact=wanted.exact)
+    ticket = runner.submit_adaptation(
+        wanted.examples,
+        recipe,
+        begin=planned.begin,
+        checkpoint=planned.state,
+        keep_every=every,
+        owner=wanted.owner,
+        exact=wanted.exact,
+    )
     return RunStart(ticket, partial(_conclude, runner, planned))
 
 
@@ -85,13 +92,15 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Adaptatio
     wanted, key = planned.wanted, planned.key
     is_complete = done.report.stop_reason != "budget_seconds"
     digest = data_digest(wanted.examples)
-    problem = _keep(runner, done, wanted, _how_made(done, planned, digest))
+    problem = _keep(runner, done=done, wanted=wanted, made=_how_made(done, planned, digest))
     is_kept = problem is None and key is not None
     if planned.state and (is_complete or not is_kept):
         runner.checkpoints.remove(planned.state)
     report = done.report.to_json() | {"known": False, "started_from": planned.started_from}
     _bring_features(runner, planned, done)
-    receipt = sealed(_facts(runner, planned, done, digest), runner.knowledge.signer)
+    receipt = sealed(
+        _facts(runner, planned=planned, done=done, digest=digest), runner.knowledge.signer
+    )
     if is_kept and key is not None:
         decision = Decision(
             key=key.whole,
@@ -105,7 +114,12 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Adaptatio
             state="" if is_complete or not planned.state else planned.state.stem,
         )
         _keep_decision(runner, wanted.owner, decision)
-    return AdaptationResult(done.adapter, report | {"stored": problem is None}, receipt, problem)
+    return AdaptationResult(
+        adapter=done.adapter,
+        report=report | {"stored": problem is None},
+        receipt=receipt,
+        problem=problem,
+    )
 
 
 def _bring_features(runner: ModelRunner, planned: Plan, done: Adaptation) -> None:

@@ -8,9 +8,9 @@ import hashlib
 import json
 import logging
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.config import AUTO, HEAD, Recipe
@@ -20,6 +20,7 @@ from cog_adapt.runner.known.adaptation_key import AdaptationKey, key_of
 from cog_adapt.runner.known.receipt import Receipt
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.storage.checkpoint_folder import CheckpointFolder
 from cog_adapt.runner.storage.decisions import Decision
 
 _LATER_FIELDS = ("blocks", "stop_after", "halve_at")  # of a recipe
@@ -74,27 +75,67 @@ class AdaptationResult:
     problem: StoreError | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to be done.
+    """What is to be done; one is made by `done`, `anew` or `resumable`.
 
     Attributes:
         wanted: what for.
         key: what it is known by; None where it cannot be known again.
-        known: what it has come to before.
+        known: what it has come to before; None where steps are to be taken.
         begin: the adapter to begin from.
-        started_from: its id, where nobody named it.
-        run: what the run is shared by.
+        started_from: its id, where the request did not name it.
+        run: what equal requests share the run by.
         state: file of the state that it goes on from, or leaves.
     """
 
     wanted: AdaptationRequest
-    key: AdaptationKey | None
-    known: AdaptationResult | None
-    begin: Adapter | None
-    started_from: str | None
-    run: Hashable
-    state: Path | None
+    key: AdaptationKey | None = None
+    known: AdaptationResult | None = None
+    begin: Adapter | None = None
+    started_from: str | None = None
+    run: Hashable = field(default_factory=object)
+    state: Path | None = None
+
+    @classmethod
+    def done(
+        cls, wanted: AdaptationRequest, known: AdaptationResult, key: AdaptationKey | None = None
+    ) -> Self:
+        """Plan no step: the result is known."""
+        return cls(wanted=wanted, key=key, known=known)
+
+    @classmethod
+    def anew(cls, wanted: AdaptationRequest) -> Self:
+        """Plan a run of this request alone: without a key, none shares it or goes on with it."""
+        return cls(wanted=wanted, begin=wanted.begin)
+
+    @classmethod
+    def resumable(
+        cls,
+        wanted: AdaptationRequest,
+        key: AdaptationKey,
+        smaller: Adapter | None,
+        folder: CheckpointFolder,
+    ) -> Self:
+        """Plan a run that equal requests share, and that goes on from its state in a folder.
+
+        Args:
+            wanted: what for.
+            key: what it is known by.
+            smaller: the known adapter of a part of the examples, which the run begins from.
+            folder: of the states.
+        """
+        started_from = smaller.id if smaller else None
+        state = (wanted.owner, key.whole, started_from, *(["exact"] if wanted.exact else []))
+        name = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+        return cls(
+            wanted=wanted,
+            key=key,
+            begin=smaller or wanted.begin,
+            started_from=started_from,
+            run=(*state, wanted.recipe.budget_seconds),  # nobody gets less time than was asked for
+            state=folder.begin(name, wanted.owner),
+        )
 
 
 def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
@@ -104,29 +145,27 @@ def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
         InputError: the recipe is another than that of the adapter to begin from.
     """
     recipe = resolve(wanted.recipe, runner.task, wanted.begin)
-    key = key_of(wanted.examples, recipe, _name_of_begin(wanted), runner.knowledge.origin)
+    key = key_of(
+        wanted.examples, recipe=recipe, begin=_name_of_begin(wanted), origin=runner.knowledge.origin
+    )
     if key is None:
-        return Plan(wanted, None, None, wanted.begin, None, object(), None)
+        return Plan.anew(wanted)
     decision = runner.store.decisions.find(wanted.owner, key.whole, **wanted.which)
     if decision and (known := _open(runner, wanted, decision)):
-        return Plan(wanted, key, known, None, None, None, None)
-    begin, started_from = wanted.begin, None
-    if begin is None and not wanted.fresh and (begin := _smaller(runner, wanted, key, recipe)):
-        started_from = begin.id
-    state_of = (wanted.owner, key.whole, started_from, *(["exact"] if wanted.exact else []))
-    run = (*state_of, wanted.recipe.budget_seconds)  # nobody gets less time than was asked for
-    name = hashlib.sha256(repr(state_of).encode()).hexdigest()[:16]
-    state = runner.checkpoints.begin(name, wanted.owner)
-    if wanted.survives and begin is None:
-        runner.checkpoints.take_over(_earlier_name(runner, wanted, recipe), state)
-    return Plan(wanted, key, None, begin, started_from, run, state)
+        return Plan.done(wanted, known, key)
+    begins = wanted.begin is not None or wanted.fresh
+    smaller = None if begins else _smaller(runner, wanted=wanted, key=key, recipe=recipe)
+    planned = Plan.resumable(wanted, key, smaller=smaller, folder=runner.checkpoints)
+    if wanted.survives and planned.begin is None and planned.state is not None:
+        runner.checkpoints.take_over(_earlier_name(runner, wanted, recipe), planned.state)
+    return planned
 
 
 def plan_known(runner: ModelRunner, key: str, wanted: AdaptationRequest) -> Plan | None:
     """Return the plan for a key that was decided; None where it has to be looked at anew."""
     decision = runner.store.decisions.recent(wanted.owner, key, **wanted.which)
     known = _open(runner, wanted, decision) if decision else None
-    return None if known is None else Plan(wanted, None, known, None, None, None, None)
+    return None if known is None else Plan.done(wanted, known)
 
 
 def decided_meanwhile(runner: ModelRunner, planned: Plan) -> AdaptationResult | None:

@@ -96,7 +96,9 @@ class Admission:
     def __init__(
         self, scheduler: Scheduler, held: HeldMemory[_Run], other: Scheduler | None = None
     ) -> None:
-        self._scheduler, self._held, self._other = scheduler, held, other
+        self._scheduler = scheduler
+        self._held = held
+        self._other = other
         self._waiting = _Turns(VirtualTime())
         self._letting_in = False
 
@@ -109,7 +111,12 @@ class Admission:
         it could not fit.
         """
         ticket: Ticket[T] = Ticket()
-        self._schedule(_Run(work, ticket.outbox, weakref.ref(ticket), owner, part), ticket)
+        self._schedule(
+            _Run(
+                work=work, outbox=ticket.outbox, ticket=weakref.ref(ticket), owner=owner, part=part
+            ),
+            ticket,
+        )
         return ticket
 
     def gauges(
@@ -123,7 +130,14 @@ class Admission:
         if run.needed is not None:
             next(ticks)  # begun, so that closing it before its first tick lets its memory go too
         outbox: Any = _Outbox(run.outbox)
-        job = Job(ticks, outbox, run.ticket, run.part is not None, run.owner, part=run.part)
+        job = Job(
+            work=ticks,
+            outbox=outbox,
+            ticket=run.ticket,
+            short=run.part is not None,
+            owner=run.owner,
+            part=run.part,
+        )
         self._scheduler._submit(ticket or Ticket(), job)
 
     def _ticks(self, run: _Run) -> Generator[Any, None, Any]:

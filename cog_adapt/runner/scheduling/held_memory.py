@@ -40,8 +40,10 @@ class HeldMemory(Generic[H]):
         most_at_once: int | None = None,
         setting: str = "",
     ) -> None:
-        self._limit, self._owner_share = limit, owner_share
-        self._most_at_once, self._setting = most_at_once, setting
+        self._limit = limit
+        self._owner_share = owner_share
+        self._most_at_once = most_at_once
+        self._setting = setting
         self._by_owner: OwnerBytes[H] = OwnerBytes(0, 0)
 
     @property

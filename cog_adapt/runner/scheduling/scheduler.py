@@ -69,7 +69,14 @@ class Scheduler:
             part: of the work, where one tick can do several jobs'.
         """
         ticket: Ticket[T] = Ticket()
-        job = Job(work, ticket.outbox, weakref.ref(ticket), True, owner, part=part)
+        job = Job(
+            work=work,
+            outbox=ticket.outbox,
+            ticket=weakref.ref(ticket),
+            short=True,
+            owner=owner,
+            part=part,
+        )
         return self._submit(ticket, job)
 
     def submit_long(
@@ -84,7 +91,15 @@ class Scheduler:
         """
         ticket: Ticket[T] = Ticket()
         return self._submit(
-            ticket, Job(work, ticket.outbox, weakref.ref(ticket), False, owner, may_take)
+            ticket,
+            Job(
+                work=work,
+                outbox=ticket.outbox,
+                ticket=weakref.ref(ticket),
+                short=False,
+                owner=owner,
+                may_take=may_take,
+            ),
         )
 
     def beat(self) -> tuple[float, float]:

@@ -49,7 +49,8 @@ class SharedRun(Generic[R]):
 
     def __init__(self, begun: RunStart[R], pool: ThreadPoolExecutor) -> None:
         self.followers = 0
-        self._begun, self._pool = begun, pool
+        self._begun = begun
+        self._pool = pool
         self._result: Future[R] | None = None
         self._progress: list[Any] = []
         self._lock = threading.Lock()

@@ -37,7 +37,12 @@ _LARGE_PART = 0.5  # of the base: three times as much is there at once, the copy
 
 def probe_of(start: Start) -> tuple[dict[str, Tensor], Tensor]:
     """Return the batch and targets of the start's examples."""
-    return encode_examples(start.task, start.examples, start.labels, start.precision.device)
+    return encode_examples(
+        start.task,
+        examples=start.data.examples,
+        labels=start.data.labels,
+        device=start.training.precision.device,
+    )
 
 
 def check_calling_contexts(start: Start) -> GradientReport:
@@ -61,11 +66,11 @@ def check_calling_contexts(start: Start) -> GradientReport:
     else:
         found = [(replace(check, name=n, seconds=check.seconds / len(ways)), []) for n in ways]
     return GradientReport(
-        tuple(finding for _, findings in found for finding in findings),
-        tuple(check for check, _ in found),
-        {},
-        str(start.precision),
-        time.perf_counter() - began,
+        findings=tuple(finding for _, findings in found for finding in findings),
+        checks=tuple(check for check, _ in found),
+        gradient_norms={},
+        precision=str(start.training.precision),
+        seconds=time.perf_counter() - began,
     )
 
 
@@ -76,14 +81,14 @@ def _compare(
     compared = [_Compared(name, way) for name, way in ways.items()]
     trained = {n: p for n, p in step.replica.named_parameters() if p.requires_grad}
     held = HeldGradients(trained)
-    for names in _portions(start.template, trained):
+    for names in _portions(start.trained.template, trained):
         held.keep(names)
         with held.dropping():
             _take_gradient(step, start)
         expected = _taken(trained)
         for each in compared:
             each.compare(held, expected)
-    return [each.judge(start.precision) for each in compared]
+    return [each.judge(start.training.precision) for each in compared]
 
 
 def _portions(template: nn.Module, trained: Mapping[str, nn.Parameter]) -> list[list[str]]:
@@ -131,7 +136,9 @@ class _Compared:
         error = (self.apart / self.whole) ** 0.5 if self.whole else self.apart
         limit = _TOLERANCE[precision.compute]
         status: Status = "passed" if error <= limit else "failed"
-        check = Check(self.name, status, self.seconds, {"relative error": error})
+        check = Check(
+            name=self.name, status=status, seconds=self.seconds, numbers={"relative error": error}
+        )
         if error <= limit:
             return check, []
         message = (
@@ -143,10 +150,16 @@ class _Compared:
 
 
 def _step(start: Start) -> GradientStep:
-    replica = training_replica(start.template, start.tensors)
+    replica = training_replica(start.trained.template, start.trained.tensors)
     training = modules_in_training(replica)
-    make = adamw(start.recipe, start.learning_rate)
-    return GradientStep(replica, example_loss(start.task), make, start.precision, training)
+    make = adamw(start.training.recipe, start.training.learning_rate)
+    return GradientStep(
+        replica=replica,
+        loss=example_loss(start.task),
+        make_optimizer=make,
+        precision=start.training.precision,
+        training=training,
+    )
 
 
 def _take_gradient(step: GradientStep, start: Start) -> None:

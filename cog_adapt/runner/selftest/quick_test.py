@@ -46,7 +46,11 @@ def _check(model: LoadedModel, entry: Callable[..., object] | None) -> GradientR
     quick.forget()
     seconds = time.perf_counter() - began
     return GradientReport(
-        tuple(exam.findings), tuple(exam.checks), quick.norms, str(model.precision), seconds
+        findings=tuple(exam.findings),
+        checks=tuple(exam.checks),
+        gradient_norms=quick.norms,
+        precision=str(model.precision),
+        seconds=seconds,
     )
 
 
@@ -78,13 +82,14 @@ class _QuickTest:
     def take_step(self) -> Numbers:
         """Adapt for one step: it must have a finite loss and gradient, and move something."""
         recipe = _recipe(self.model)
-        before = self.model.start(self.probe, recipe).tensors
+        before = self.model.start(self.probe, recipe).trained.tensors
         adaptation = finished(self.model.adapting(self.probe, recipe))
         if adaptation.adapter is None or not adaptation.report.steps:
             self.exam.add("FAIL", "optimizer", "an adaptation of one step has taken none.")
             return {}
         (step, *_) = adaptation.report.steps
-        self._trained, self.norms = adaptation.adapter, {"(all)": step.gradient_norm}
+        self._trained = adaptation.adapter
+        self.norms = {"(all)": step.gradient_norm}
         after = self._trained.tensors
         moved = [name for name, tensor in before.items() if not _equal(tensor, after[name])]
         if not 0 < step.gradient_norm < math.inf or not moved:
@@ -153,7 +158,7 @@ class _QuickTest:
 
     def _served_by(self, adapter: Adapter) -> list[Any]:
         inputs = [example.input for example in self.probe]
-        return finished(self.model.predicting(Query(inputs, adapter)))
+        return finished(self.model.predictions.part(Query(inputs, adapter)).working())
 
 
 def _recipe(model: LoadedModel) -> Recipe:

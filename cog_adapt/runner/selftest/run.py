@@ -61,7 +61,7 @@ def run_at_start(
     passes, conditions = KeptPasses(settings.weights_dir), _conditions(model, settings)
     kept = passes.find(conditions) if conditions and settings.self_test == QUICK else None
     if kept is None:
-        report = _run_and_keep(model, settings, conditions, entry)
+        report = _run_and_keep(model, settings=settings, conditions=conditions, entry=entry)
         return _with_compiled_step(model, report, entry)
     quick = check_quickly(model, entry)
     if not quick.passed:
@@ -73,7 +73,9 @@ def run_again(
     model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
 ) -> SelfTestReport:
     """Run the whole self-test because somebody asks for it, and keep its pass."""
-    return _run_and_keep(model, settings, _conditions(model, settings), entry)
+    return _run_and_keep(
+        model, settings=settings, conditions=_conditions(model, settings), entry=entry
+    )
 
 
 def _with_compiled_step(
@@ -137,7 +139,9 @@ def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
     give_back_freed(model.precision.device)  # of the promises' copies
     start = model.start(model.task.probe(), _recipe(model))
     precisions = dict.fromkeys((model.precision, _exact(model)))
-    reports = [_check(model, start, precision, entry) for precision in precisions]
+    reports = [
+        _check(model, start=start, precision=precision, entry=entry) for precision in precisions
+    ]
     if all(report.passed for report in reports):
         reports.append(check_calling_contexts(start))
     return SelfTestReport((promises, *reports))
@@ -160,13 +164,13 @@ def _check(
     rate = automatic_learning_rate(model.template, model.task, "all")
     is_whole = _fits(model)
     report = check_gradients(
-        serving_replica(model.template, start.tensors),
+        serving_replica(model.template, start.trained.tensors),
         probe_of(start),
         example_loss(model.task),
         precision=precision,
-        trainable=(lambda name, _: is_whole or name in start.tensors),
+        trainable=(lambda name, _: is_whole or name in start.trained.tensors),
         serve_mode=model.serve_mode,
-        make_optimizer=adamw(start.recipe, rate),
+        make_optimizer=adamw(start.training.recipe, rate),
         learning_rate=rate,
         unused=() if model.task.unused == Task.unused else (model.task.unused,),
         stop_gradients=model.task.stop_gradients,
@@ -185,8 +189,9 @@ def _fits(model: LoadedModel) -> bool:
 
 
 def _of_part(start: Start) -> Finding:
+    method = start.training.recipe.method
     message = (
-        f"only the {len(start.tensors)} tensors of method {start.recipe.method!r} were tested: to "
+        f"only the {len(start.trained.tensors)} tensors of method {method!r} were tested: to "
         "train the whole base too takes more memory than is free here."
     )
     return Finding("method-only", "NOTE", message)

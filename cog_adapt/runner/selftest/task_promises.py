@@ -39,7 +39,11 @@ def check_promises(model: LoadedModel) -> GradientReport:
     exam.check("predict", promises.judge_predictions, needs=("start",))
     seconds = time.perf_counter() - began
     return GradientReport(
-        tuple(exam.findings), tuple(exam.checks), {}, str(model.precision), seconds
+        findings=tuple(exam.findings),
+        checks=tuple(exam.checks),
+        gradient_norms={},
+        precision=str(model.precision),
+        seconds=seconds,
     )
 
 
@@ -102,7 +106,8 @@ class _Inputs(TaskCalls):
             self.fail("encode_targets", f"made {shape} of {count} targets. Keep a row for each")
             return {}
         self.batch = on_device(batch, self.precision.device)
-        self.targets, self.labels = made.to(self.precision.device), labels
+        self.targets = made.to(self.precision.device)
+        self.labels = labels
         self.exam.grounds.add("batch")
         return {"rows": count}
 

@@ -1,12 +1,10 @@
 """How many bytes of adapters are kept, and for how long: of the settings, or of the machine."""
 
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
+from cog_adapt.machine import memory_bytes, whole_disk_bytes
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.shared_settings import share_of
-from gradient_check.phases.memory import machine_memory
 
 _PART_OF_MEMORY, _PART_OF_DISK = 8, 4  # an eighth, a quarter
 
@@ -32,20 +30,15 @@ class StorageBudgets:
 
 def budgets_of(settings: RunnerSettings) -> StorageBudgets:
     """Fill in what the settings leave to the machine."""
-    own_memory = share_of(machine_memory(), settings.memory_share)
+    own_memory = share_of(memory_bytes(), settings.memory_share)
     memory = settings.adapter_memory_bytes or own_memory // _PART_OF_MEMORY
-    whole_disk = settings.disk_bytes or _disk_size(settings.weights_dir)
+    whole_disk = settings.disk_bytes or whole_disk_bytes(settings.weights_dir)
     disk = settings.adapter_disk_bytes or whole_disk // _PART_OF_DISK
     return StorageBudgets(
-        memory,
-        settings.adapter_owner_memory_bytes or share_of(memory, settings.owner_share),
-        disk,
-        settings.adapter_owner_disk_bytes or share_of(disk, settings.owner_share),
-        settings.adapter_days,
+        memory=memory,
+        memory_of_owner=settings.adapter_owner_memory_bytes
+        or share_of(memory, settings.owner_share),
+        disk=disk,
+        disk_of_owner=settings.adapter_owner_disk_bytes or share_of(disk, settings.owner_share),
+        days=settings.adapter_days,
     )
-
-
-def _disk_size(folder: Path) -> int:
-    """Bytes of the disk that holds a folder, which need not be there yet."""
-    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
-    return shutil.disk_usage(there).total

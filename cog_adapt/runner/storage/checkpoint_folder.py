@@ -7,13 +7,13 @@ never asked for again goes when it is too old, or when the folder is full.
 import contextlib
 import logging
 import os
-import shutil
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cog_adapt.deletion_clock import deletion_time
+from cog_adapt.machine import free_disk_bytes
 from cog_adapt.owner_bytes import OwnerBytes
 from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import TrainingState, load_state, save_state
@@ -47,7 +47,8 @@ class CheckpointFolder:
         most_bytes: int,
         most_of_owner: int | None = None,
     ) -> None:
-        self._folder, self._seconds = folder, days * _SECONDS_A_DAY
+        self._folder = folder
+        self._seconds = days * _SECONDS_A_DAY
         # One: a state of all of a model's weights takes as much memory as it is written from.
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._removed: OrderedDict[Path, None] = OrderedDict()
@@ -125,18 +126,15 @@ class CheckpointFolder:
                 yield path, path.stat()
 
 
-def _free_bytes(folder: Path) -> int:
-    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    return shutil.disk_usage(existing).free
-
-
 def folder_of(settings: RunnerSettings) -> CheckpointFolder:
     """Make the folder of a runner's checkpoints, tidied."""
     place = settings.weights_dir / "checkpoints"
-    disk = settings.disk_bytes or _free_bytes(place)
+    disk = settings.disk_bytes or free_disk_bytes(place)
     most = settings.checkpoint_bytes or disk // _PART_OF_DISK
     most_of_owner = settings.checkpoint_owner_bytes or share_of(most, settings.owner_share)
-    folder = CheckpointFolder(place, settings.checkpoint_days, most, most_of_owner)
+    folder = CheckpointFolder(
+        folder=place, days=settings.checkpoint_days, most_bytes=most, most_of_owner=most_of_owner
+    )
     folder.tidy()
     return folder
 

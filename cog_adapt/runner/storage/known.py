@@ -157,7 +157,7 @@ class KnownAdapters:
 
     def _take_in(self, place: str, owner: str | None) -> None:
         self.index.note_last(place, self._folder.read_versions(place))
-        for key, known in _new_here(self.index, self._folder, place, owner):
+        for key, known in _new_here(self.index, folder=self._folder, place=place, owner=owner):
             self._note(key, known)
 
     def _note(self, key: Key, known: Metadata) -> None:

@@ -99,11 +99,11 @@ class PeftFormat:
         scales = read_scales(config, ranks)
         about = _header(metadata_of(content))
         return Adapter(
-            tensors,
-            tuple(about.get("labels") or self._labels(tensors)),
-            about.get("method") or ("lora" if ranks else "head"),
-            about.get("base") or self.base,
-            {path: scale for path, scale in scales.items() if scale != SCALE},
+            tensors=tensors,
+            labels=tuple(about.get("labels") or self._labels(tensors)),
+            method=about.get("method") or ("lora" if ranks else "head"),
+            base=about.get("base") or self.base,
+            scales={path: scale for path, scale in scales.items() if scale != SCALE},
         )
 
     def _saved(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

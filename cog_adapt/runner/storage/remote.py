@@ -28,7 +28,9 @@ class Remote:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._files, self._root = _open(url)
+        files, root = _open(url)
+        self._files = files
+        self._root = root
         self._is_local = "file" in self._files.protocol
 
     def write(self, key: Key, content: bytes) -> None:

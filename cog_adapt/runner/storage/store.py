@@ -27,7 +27,7 @@ from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
 
-_UNBOUNDED = StorageBudgets(2**62, 2**62, 2**62, 2**62)
+_UNBOUNDED = StorageBudgets(memory=2**62, memory_of_owner=2**62, disk=2**62, disk_of_owner=2**62)
 _CLEANING_SECONDS = 60.0  # between looks at the age of all
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,8 @@ class AdapterStore:
         serves: bool = False,
     ) -> None:
         self._budgets = budgets or _UNBOUNDED
-        self._folder, self._serves = Folder(folder), serves
+        self._folder = Folder(folder)
+        self._serves = serves
         if serves:
             self._folder.use()
         self._tiers = Tiers(self._folder, self._budgets, remote)
@@ -77,11 +78,11 @@ class AdapterStore:
             self._remove_old()
         key = (place_of(owner), adapter.id)
         content = adapter.to_bytes()
-        path, gone = self._tiers.write(key, adapter, content, self._known.index)
+        path, gone = self._tiers.write(key, adapter, content, index=self._known.index)
         if self._serves:
             self._folder.use()  # there may have been no folder before
         self._forget(gone)
-        known = Metadata.of(adapter, len(content), owner, made or Provenance())
+        known = Metadata.of(adapter, size=len(content), owner=owner, made=made or Provenance())
         self._known.add(key, known)
         self._tiers.write_through(key)
         return path
@@ -178,7 +179,7 @@ class AdapterStore:
                 f"{receiver!r} has adapter {adapter_id} already. Remove one of the two."
             )
         given, adapter = self._known.of(key), self._content(key)
-        _, gone = self._tiers.write(there, adapter, adapter.to_bytes(), self._known.index)
+        _, gone = self._tiers.write(there, adapter, adapter.to_bytes(), index=self._known.index)
         self._forget(gone)
         self._known.add(there, replace(given, owner=receiver, name=None, version=None))
         self._tiers.write_through(there)

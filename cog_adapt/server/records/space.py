@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Table, func, select
 
+from cog_adapt.machine import free_disk_bytes
 from cog_adapt.owner_bytes import OwnerShares
-from cog_adapt.server.budget import free_disk_bytes
 from cog_adapt.server.errors import DiskFull
 from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.tables import BLOB_COLUMNS, deliveries, records

@@ -58,7 +58,7 @@ def cut_in_the_last_run(monkeypatch, gradients_win):
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() + ahead[0])
 
     def noted(start):
-        ticks, is_last = adapt(start), start.recipe.max_steps == STEPS
+        ticks, is_last = adapt(start), start.training.recipe.max_steps == STEPS
         while True:
             try:
                 progress = next(ticks)
@@ -66,7 +66,7 @@ def cut_in_the_last_run(monkeypatch, gradients_win):
                 return stop.value
             if is_last and isinstance(progress, Step):
                 taken.append(progress.number)
-                is_bounded = start.recipe.budget_seconds is not None
+                is_bounded = start.training.recipe.budget_seconds is not None
                 ahead[0] += 2 * HOUR * (is_bounded and progress.number == CUT_AT - 1)
             yield progress
 

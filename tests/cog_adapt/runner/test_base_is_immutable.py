@@ -20,7 +20,6 @@ import torch
 from cog_adapt.runner.config import METHODS, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError, RunnerError
 from cog_adapt.runner.inference.answers import Query
-from cog_adapt.runner.model_runner import submitted
 from gradient_check.tests.models import Cancelled
 from gradient_check.tests.present import present
 from tests.cog_adapt.conftest import jobs_left, traces
@@ -101,7 +100,7 @@ def adapt_from_adapter(runner, draw, shape):
 
 
 def drop_ticket(runner, draw, shape):
-    ticket = submitted(runner, examples(shape), random_recipe(draw), None, None)
+    ticket = runner.submit_adaptation(examples(shape), random_recipe(draw))
     time.sleep(draw.uniform(0, 0.006))
     del ticket
 
@@ -120,7 +119,9 @@ def raise_in_progress(runner, draw, shape):
 def cancel_coroutine(runner, draw, shape):
     async def scene():
         calls = [
-            asyncio.create_task(runner.adapt_async(examples(shape), random_recipe(draw))),
+            asyncio.create_task(
+                runner.submit_adaptation(examples(shape), random_recipe(draw)).wait_async()
+            ),
             asyncio.create_task(runner.predict_async(Query(inputs(shape), None, labels(shape)))),
         ]
         await asyncio.sleep(draw.uniform(0, 0.006))

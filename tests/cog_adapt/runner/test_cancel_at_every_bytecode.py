@@ -130,7 +130,9 @@ CALLS = {
     "adapt": lambda r: r.adapt(examples("caching"), FEW, lambda step: None),
     "endless adapt": two_steps_of_a_long_one,
     "predict": lambda r: r.predict(inputs("caching"), None, labels("caching")),
-    "adapt_async": lambda r: asyncio.run(r.adapt_async(examples("caching"), FEW)),
+    "submit_adaptation": lambda r: asyncio.run(
+        r.submit_adaptation(examples("caching"), FEW).wait_async()
+    ),
     "predict_async": lambda r: asyncio.run(
         r.predict_async(Query(inputs("caching"), None, labels("caching")))
     ),

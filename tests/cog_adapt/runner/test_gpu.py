@@ -216,7 +216,9 @@ def mixed_queries(model):
 
 
 def alone(model, part):
-    return torch.cat([torch.tensor(row) for row in finished(model.predicting(part.query))])
+    return torch.cat(
+        [torch.tensor(row) for row in finished(model.predictions.part(part.query).working())]
+    )
 
 
 class OnOneDevice(TorchDispatchMode):

@@ -51,7 +51,7 @@ def run(model, shape, recipe, **more):
 
 def answered(model, shape, adapter=None):
     query = Query(inputs(shape), adapter, () if adapter else labels(shape))
-    return finished(model.predicting(query))
+    return finished(model.predictions.part(query).working())
 
 
 def unlike_streams():

@@ -84,7 +84,7 @@ def test_a_step_waits_for_no_upload(blocks):
     model = loaded(Texts())
     rows = [Example("abcdefghijklmnopqrst"[: 2 + n % 17], LABELS[n % 3]) for n in range(15)]
     start = model.start(rows, Recipe("lora", max_steps=4, batch_size=6, blocks=blocks))
-    ticks = adapt(replace(start, weights=[1.0, 2.0, 3.0] * 5))
+    ticks = adapt(replace(start, data=replace(start.data, weights=[1.0, 2.0, 3.0] * 5)))
     steps = 0
     while steps < 3:
         with Uploads() as uploads:

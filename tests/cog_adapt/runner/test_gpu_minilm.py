@@ -51,7 +51,7 @@ def on_cpu():
 
 def probabilities(model, adapter, rows):
     query = Query([row.input for row in rows], adapter)
-    answers = finished(model.predicting(query))
+    answers = finished(model.predictions.part(query).working())
     return torch.tensor([[*answer["scores"].values()] for answer in answers])
 
 

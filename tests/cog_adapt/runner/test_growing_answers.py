@@ -95,7 +95,9 @@ def test_a_step_of_an_adaptation_comes_between_two_tokens(make):
 
     async def both():
         adapting = asyncio.create_task(
-            runner.adapt_async([Example("ab", 1.0), Example("cd", 2.0)], Recipe(max_steps=10))
+            runner.submit_adaptation(
+                [Example("ab", 1.0), Example("cd", 2.0)], Recipe(max_steps=10)
+            ).wait_async()
         )
         told = await pieces(runner, Query(["a"], options=Length(400)))
         return told, await adapting

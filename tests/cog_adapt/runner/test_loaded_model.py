@@ -94,7 +94,7 @@ def test_a_lazy_model_is_materialized_in_setup_fit_for_training():
 def test_a_cache_filled_by_predictions_never_reaches_a_training_forward():
     """Serving first, as production does, leaves inference tensors in the base's caches only."""
     model = load(Caching())
-    drained(model.predicting(Query(inputs("caching"), None, labels("caching"))))
+    drained(model.predictions.part(Query(inputs("caching"), None, labels("caching"))).working())
     query = Query(inputs("caching"), None, labels("caching"))
     served = finished(model.predictions.modules.serving(query)).module
     assert served.cache is not None
@@ -110,7 +110,7 @@ def test_an_adapter_of_another_model_is_refused():
     adapter = drained(load(Other()).adapting(examples("images"), Recipe(max_steps=1))).adapter
     model = load(Images())
     with pytest.raises(WeightsError, match="was made on base"):
-        drained(model.predicting(Query(inputs("images"), adapter, ())))
+        drained(model.predictions.part(Query(inputs("images"), adapter, ())).working())
     with pytest.raises(WeightsError, match="was made on base"):
         drained(model.adapting(examples("images"), Recipe(), begin=adapter))
 
@@ -137,7 +137,7 @@ def test_once_the_base_has_changed_no_more_work_is_done(damage):
     model.task.fault = None
     assert model.damage
     with pytest.raises(UnavailableError, match="the base model changed"):
-        drained(model.predicting(Query(inputs("images"), None, labels("images"))))
+        drained(model.predictions.part(Query(inputs("images"), None, labels("images"))).working())
     with pytest.raises(UnavailableError, match="the base model changed"):
         drained(model.adapting(examples("images"), Recipe(max_steps=1)))
 
@@ -236,6 +236,6 @@ def test_a_module_without_parameters_can_be_loaded_and_answers():
             return {}
 
     model = load(Identity())
-    assert len(drained(model.predicting(Query(inputs("images"), None, ())))) == 3
+    assert len(drained(model.predictions.part(Query(inputs("images"), None, ())).working())) == 3
     with pytest.raises(InputError, match="finds nothing to train"):
         drained(model.adapting(examples("images"), Recipe()))

@@ -5,13 +5,13 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Executor, Future
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import (
@@ -96,7 +96,9 @@ def test_a_prediction_that_arrives_during_a_step_is_answered_before_the_next(mak
         record.append("step")
         if len(asked) < 5:
             query = Query(inputs("letters"), None, labels("letters"))
-            asked.append(runner.scheduler.submit_short(runner.model.predicting(query)))
+            asked.append(
+                runner.scheduler.submit_short(runner.model.predictions.part(query).working())
+            )
         return losses
 
     runner.model.task.predict, runner.model.task.fault = watched, fault
@@ -124,13 +126,13 @@ def test_the_async_calls_give_what_the_others_give(make_runner):
     steps: list[Any] = []
 
     async def scene():
-        done = await runner.adapt_async(examples("letters"), FEW, steps.append)
+        done = await runner.submit_adaptation(examples("letters"), FEW).wait_async(steps.append)
         return done, await runner.predict_async(Query(inputs("letters"), done.adapter))
 
     done, answer = asyncio.run(scene())
     assert done.adapter.id == runner.adapt(examples("letters"), FEW).adapter.id
     assert answer == runner.predict(inputs("letters"), done.adapter)
-    assert len(steps) == 3
+    assert len([step for step in steps if isinstance(step, Step)]) == 3
 
 
 def test_many_coroutines_share_it(make_runner):
@@ -138,7 +140,10 @@ def test_many_coroutines_share_it(make_runner):
     alone = [runner.adapt(examples("letters", seed=n), FEW).adapter.id for n in range(4)]
 
     async def scene():
-        calls = [runner.adapt_async(examples("letters", seed=n), FEW) for n in range(4)]
+        calls = [
+            runner.submit_adaptation(examples("letters", seed=n), FEW).wait_async()
+            for n in range(4)
+        ]
         return [done.adapter.id for done in await asyncio.gather(*calls)]
 
     assert asyncio.run(scene()) == alone
@@ -356,8 +361,11 @@ def test_two_adaptations_that_do_not_fit_together_run_one_after_the_other(make_r
 
     async def both():
         async def one(number):
-            on_step = partial(lambda n, _step: record.append(n), number)
-            return await runner.adapt_async(examples("letters"), FEW, on_step)
+            def on_progress(progress):
+                if isinstance(progress, Step):  # the other one reports that it waits
+                    record.append(number)
+
+            return await runner.submit_adaptation(examples("letters"), FEW).wait_async(on_progress)
 
         return await asyncio.gather(one(0), one(1))
 

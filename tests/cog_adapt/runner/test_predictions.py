@@ -23,15 +23,16 @@ def test_inputs_are_answered_in_batches_a_tick_each(monkeypatch):
     )  # a slow machine would take smaller ticks
     model = load(Caching())
     rows = inputs("caching", 10)
-    ticks = model.predicting(Query(rows, None, labels("caching")))
+    ticks = model.predictions.part(Query(rows, None, labels("caching"))).working()
     assert [next(ticks), next(ticks)] == [None, None]
     with pytest.raises(StopIteration) as stop:
         next(ticks)
     one_by_one = [
-        finished(model.predicting(Query([row], None, labels("caching"))))[0] for row in rows
+        finished(model.predictions.part(Query([row], None, labels("caching"))).working())[0]
+        for row in rows
     ]
     torch.testing.assert_close(torch.tensor(stop.value.value), torch.tensor(one_by_one))
-    assert finished(model.predicting(Query([], None, labels("caching")))) == []
+    assert finished(model.predictions.part(Query([], None, labels("caching"))).working()) == []
 
 
 def test_labels_without_training_answer_by_the_start_tensors():
@@ -39,7 +40,7 @@ def test_labels_without_training_answer_by_the_start_tensors():
     start = finished(model.predictions.modules.starting_adapter(("x", "y")))
     assert start.method == "start"
     assert start.tensors["head.weight"].shape == (2, 8)
-    answers = finished(model.predicting(Query(inputs("images"), None, ("x", "y"))))
-    assert finished(model.predicting(Query(inputs("images"), start, ()))) == answers
+    answers = finished(model.predictions.part(Query(inputs("images"), None, ("x", "y"))).working())
+    assert finished(model.predictions.part(Query(inputs("images"), start, ())).working()) == answers
     with pytest.raises(InputError, match="no labels"):
-        finished(model.predicting(Query(inputs("images"), None, ())))
+        finished(model.predictions.part(Query(inputs("images"), None, ())).working())

@@ -1,8 +1,6 @@
 """How many bytes may be held, in all and by each owner."""
 
 import math
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +9,6 @@ from cog_adapt.server.budget import (
     Budget,
     MemoryBudgets,
     body_budget,
-    free_disk_bytes,
-    memory_bytes,
 )
 from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.settings import Settings
@@ -76,36 +72,3 @@ def test_the_limits_are_what_is_set_or_a_part_of_the_memory(monkeypatch):
 def test_cog_has_no_budgets():
     budgets = MemoryBudgets.of(Settings(strict_cog=True, queue_bytes=1))
     assert {each.most for each in (*budgets, body_budget(Settings(strict_cog=True)))} == {math.inf}
-
-
-@pytest.mark.parametrize(
-    ("files", "least"),
-    [
-        ({}, 4000),
-        ({"memory.max": "max"}, 4000),
-        ({"memory.max": "3000\n"}, 3000),
-        ({"memory/memory.limit_in_bytes": "2000"}, 2000),
-        ({"a/memory.max": "1000", "a/b/memory.max": "max", "memory.max": "3000"}, 1000),
-        ({"memory.max": "9000"}, 4000),
-    ],
-)
-def test_the_memory_is_the_machines_or_the_least_of_its_cgroups(files, least, monkeypatch):
-    there = {f"/sys/fs/cgroup/{name}": text for name, text in files.items()}
-    there["/proc/self/cgroup"] = "0::/a/b\n"
-
-    def read_text(path):
-        if str(path) not in there:
-            raise FileNotFoundError
-        return there[str(path)]
-
-    monkeypatch.setattr(Path, "read_text", read_text)
-    pages = {"SC_PAGE_SIZE": 4, "SC_PHYS_PAGES": 1000}
-    monkeypatch.setattr("os.sysconf", pages.__getitem__)
-    assert memory_bytes.__wrapped__() == least
-    del there["/proc/self/cgroup"]
-    assert memory_bytes.__wrapped__() >= least
-
-
-def test_the_disk_is_asked_for_a_folder_that_is_not_there_yet(tmp_path):
-    free = shutil.disk_usage(tmp_path).free
-    assert free_disk_bytes(tmp_path / "a" / "b") == pytest.approx(free, rel=0.1)

@@ -19,7 +19,7 @@ from tests.cog_adapt.texts import Texts
 
 def started(task, rows, device=DEVICE, **changes):
     start = LoadedModel(task, RunnerSettings(device=device)).start(rows, Recipe(max_steps=1))
-    return dataclasses.replace(start, **changes)
+    return dataclasses.replace(start, data=dataclasses.replace(start.data, **changes))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -28,8 +28,10 @@ def test_rows_are_those_that_the_task_encodes(shape):
     encoded = EncodedExamples(start)
     for chosen in ([5, 0, 3], [1, 1, 7]):
         rows = encoded.rows(chosen)
-        whole = [start.examples[position] for position in chosen]
-        batch, targets = encode_examples(start.task, whole, start.labels, start.precision.device)
+        whole = [start.data.examples[position] for position in chosen]
+        batch, targets = encode_examples(
+            start.task, whole, start.data.labels, start.training.precision.device
+        )
         assert rows.batch.keys() == batch.keys()
         assert all(torch.equal(rows.batch[name], batch[name]) for name in batch)
         assert torch.equal(rows.targets, targets)
@@ -50,7 +52,7 @@ def test_rows_that_are_kept_are_those_that_the_task_encodes(shape):
 
     kept = Kept()
     start = started(SHAPES[shape](), examples(shape, 8), kept_rows=kept)
-    plain = EncodedExamples(dataclasses.replace(start, kept_rows=None)).rows([5, 0, 3, 3])
+    plain = EncodedExamples(start.with_kept_rows(None)).rows([5, 0, 3, 3])
     for _ in range(2):
         rows = EncodedExamples(start).rows([5, 0, 3, 3])
         assert all(torch.equal(rows.batch[name], plain.batch[name]) for name in plain.batch)
@@ -71,7 +73,8 @@ def of_lengths(lengths):
 
 def test_on_a_gpu_lengths_are_multiples_of_16_and_not_longer_than_the_longest():
     meta = Precision(torch.device("meta"))
-    start = started(Texts(), of_lengths([3, 9, 15, 17, 20]), precision=meta)
+    start = started(Texts(), of_lengths([3, 9, 15, 17, 20]))
+    start = dataclasses.replace(start, training=dataclasses.replace(start.training, precision=meta))
     rows = EncodedExamples(start).rows
     assert [rows([n]).batch["ids"].shape[1] for n in range(5)] == [16, 16, 16, 20, 20]
     assert rows([0, 3]).batch["ids"].device.type == "meta"

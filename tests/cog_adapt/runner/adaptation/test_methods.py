@@ -122,7 +122,7 @@ def test_what_a_method_chooses_gets_a_gradient_and_nothing_else_does(shape, meth
     drained(adapt(start))
     (replica,) = {*seen}
     with_gradient = {name for name, p in replica.named_parameters() if p.grad is not None}
-    assert with_gradient == set(start.tensors)
+    assert with_gradient == set(start.trained.tensors)
     assert all(p.requires_grad == (p.grad is not None) for p in replica.parameters())
 
 

@@ -93,12 +93,12 @@ def losses(done):
 
 
 def step_without_dropout(start):
-    replica = training_replica(start.template, start.tensors)
+    replica = training_replica(start.trained.template, start.trained.tensors)
     return GradientStep(
         replica,
         weighted_loss(start.task),
-        adamw(start.recipe, 0.02),
-        start.precision,
+        adamw(start.training.recipe, 0.02),
+        start.training.precision,
         frozenset(),
     )
 
@@ -121,13 +121,13 @@ def gradients_of(start, groups):
 def test_gradients_in_parts_are_those_of_the_whole_batch(side, weights):
     """Each is a sum over the tokens, in another order: as many roundings at most."""
     start = loaded(Watched(side)).start(texts(), RECIPE)
-    start = dataclasses.replace(start, weights=weights)
+    start = dataclasses.replace(start, data=dataclasses.replace(start.data, weights=weights))
     chosen = [*range(12)]
     groups = EncodedExamples(start).groups(chosen)
     assert len(groups) > 3
     parts, loss = gradients_of(start, groups)
     whole, whole_loss = gradients_of(start, [chosen])
-    tokens = sum(len(start.examples[i].input) for i in chosen)
+    tokens = sum(len(start.data.examples[i].input) for i in chosen)
     assert loss == pytest.approx(whole_loss, rel=tokens * ROUNDING)
     largest = max(float(gradient.abs().max()) for gradient in whole.values())
     for name, gradient in parts.items():

@@ -120,11 +120,13 @@ def test_dropout_acts_and_repeats(loaded):
     model = loaded["images"]
     recipe = Recipe("all", max_steps=1, batch_size=4)
     start = model.start(examples("images", 4), recipe)
-    replica = training_replica(start.template, start.tensors)
+    replica = training_replica(start.trained.template, start.trained.tensors)
     make = adamw(recipe, FAST)
     training = modules_in_training(replica)
-    step = GradientStep(replica, example_loss(start.task), make, start.precision, training)
-    batch = encode_examples(start.task, start.examples, start.labels, start.precision.device)
+    step = GradientStep(replica, example_loss(start.task), make, start.training.precision, training)
+    batch = encode_examples(
+        start.task, start.data.examples, start.data.labels, start.training.precision.device
+    )
     drawn = [step.forward(batch, seed).item() for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
 
@@ -208,7 +210,7 @@ def test_a_start_that_is_never_beaten_is_returned(loaded, monkeypatch):
     recipe = Recipe("head", max_steps=3, hold_out=0.3, batch_size=64)
     done = run(loaded, "caching", recipe, count=18)
     assert done.report.best_step == 0
-    start = loaded["caching"].start(examples("caching", 18), recipe).tensors
+    start = loaded["caching"].start(examples("caching", 18), recipe).trained.tensors
     assert torch.equal(done.adapter.tensors["head.weight"], start["head.weight"].cpu())
 
 
@@ -304,16 +306,22 @@ def test_checkpointing_changes_no_bit(loaded, shape):
 def test_checkpointing_recomputes_in_backward(loaded):
     model = loaded["letters"]
     start = model.start(examples("letters"), Recipe("all"))
-    replica: Any = training_replica(start.template, start.tensors)
+    replica: Any = training_replica(start.trained.template, start.trained.tensors)
     calls: list[str] = []
     replica.blocks[0].register_forward_pre_hook(lambda *_: calls.append("outer"))
     replica.blocks[0].feed.register_forward_pre_hook(lambda *_: calls.append("inner"))
     recompute_blocks(replica)
-    make = adamw(start.recipe, FAST)
+    make = adamw(start.training.recipe, FAST)
     step = GradientStep(
-        replica, example_loss(start.task), make, start.precision, modules_in_training(replica)
+        replica,
+        example_loss(start.task),
+        make,
+        start.training.precision,
+        modules_in_training(replica),
     )
-    batch = encode_examples(start.task, start.examples, start.labels, start.precision.device)
+    batch = encode_examples(
+        start.task, start.data.examples, start.data.labels, start.training.precision.device
+    )
     step.gradients(batch, 0)
     assert calls.count("inner") == 2
     assert all(p.grad is not None for p in replica.parameters())
@@ -413,7 +421,7 @@ def test_a_base_of_bfloat16_trains_float32_masters():
         assert tensor.dtype is torch.float32
         if name.endswith("lora_a"):
             continue  # its first gradients are zero
-        assert not torch.equal(tensor, start.tensors[name].cpu()), name
+        assert not torch.equal(tensor, start.trained.tensors[name].cpu()), name
 
 
 def test_scoring_runs_in_eval_and_leaves_the_replica_as_it_was(loaded, monkeypatch):
@@ -443,7 +451,9 @@ def test_held_out_examples_are_scored_at_even_distances_and_at_the_end(loaded, m
 def weighted(loaded, recipe, weights):
     """What an adaptation gives whose examples have these weights."""
     start = loaded["images"].start(examples("images", len(weights)), recipe)
-    return drained(adapt(dataclasses.replace(start, weights=weights)))[1]
+    return drained(
+        adapt(dataclasses.replace(start, data=dataclasses.replace(start.data, weights=weights)))
+    )[1]
 
 
 def same_tensors(one, other):
@@ -463,9 +473,11 @@ def test_an_example_of_weight_0_is_in_its_batches_and_teaches_nothing(loaded):
     recipe = Recipe("head", max_steps=1, batch_size=6, learning_rate=FAST)
     rows = examples("images", 6)
     start = loaded["images"].start(rows, recipe)
-    fewer = dataclasses.replace(start, weights=[1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    fewer = dataclasses.replace(
+        start, data=dataclasses.replace(start.data, weights=[1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    )
     other = Example(rows[5].input, rows[0].target)
-    another = dataclasses.replace(fewer, examples=[*rows[:5], other])
+    another = fewer.with_examples([*rows[:5], other])
     (one, _), (two, _), (plain, _) = (drained(adapt(s))[1] for s in (fewer, another, start))
     assert same_tensors(one, two)
     assert not same_tensors(one, plain)
@@ -474,12 +486,17 @@ def test_an_example_of_weight_0_is_in_its_batches_and_teaches_nothing(loaded):
 def test_held_out_examples_are_scored_by_their_weights(loaded):
     recipe = Recipe("head", max_steps=1, hold_out=0.5)
     start = loaded["images"].start(examples("images", 18), recipe)
-    _, held = split(start.examples, recipe.hold_out, recipe.seed)
+    _, held = split(start.data.examples, recipe.hold_out, recipe.seed)
     heavy = [1.0 if i == held[0] or i not in held else 0.0 for i in range(18)]
-    _, report = drained(adapt(dataclasses.replace(start, weights=heavy)))[1]
-    replica = training_replica(start.template, start.tensors).eval()
+    _, report = drained(
+        adapt(dataclasses.replace(start, data=dataclasses.replace(start.data, weights=heavy)))
+    )[1]
+    replica = training_replica(start.trained.template, start.trained.tensors).eval()
     row = encode_examples(
-        start.task, [start.examples[held[0]]], start.labels, start.precision.device
+        start.task,
+        [start.data.examples[held[0]]],
+        start.data.labels,
+        start.training.precision.device,
     )
     expected = example_loss(start.task)(replica, row).item()
     assert report.scores[0].loss == pytest.approx(expected, rel=1e-6)

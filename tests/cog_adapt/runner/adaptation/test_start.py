@@ -8,8 +8,12 @@ import torch
 from torch import nn
 
 from cog_adapt.runner.adaptation.start import (
+    Resumption,
     Start,
     StepRows,
+    Trainable,
+    TrainingConfig,
+    TrainingSet,
     adamw,
     encode_examples,
     example_loss,
@@ -56,21 +60,24 @@ def test_the_loss_of_a_pair_is_the_tasks():
 
 def test_a_start_begins_anew_keeps_nothing_and_cannot_be_changed():
     rows, recipe, precision = examples("images"), Recipe(), Precision(CPU)
-    start: Any = Start(Images(), nn.Identity(), {}, LABELS, rows, recipe, precision, 0.1)
-    assert (start.resume, start.keep, start.keep_every) == (None, None, 50)
+    start: Any = Start(
+        task=Images(),
+        trained=Trainable(template=nn.Identity(), tensors={}),
+        data=TrainingSet(examples=rows, labels=LABELS),
+        training=TrainingConfig(recipe=recipe, precision=precision, learning_rate=0.1),
+    )
+    assert start.resumption == Resumption(state=None, keep=None, every=50)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        start.learning_rate = 0.2
+        start.training.learning_rate = 0.2
 
 
-def started(weights, count=3):
-    rows, precision = examples("images", count), Precision(CPU)
-    module = nn.Identity()
-    return Start(Images(), module, {}, LABELS, rows, Recipe(), precision, 0.1, weights=weights)
+def weighted(weights, count=3):
+    return TrainingSet(examples=examples("images", count), labels=LABELS, weights=weights)
 
 
 @pytest.mark.parametrize("weights", [None, [1, 0, 2.5]])
 def test_weights_are_one_for_each_example(weights):
-    assert started(weights).weights == weights
+    assert weighted(weights).weights == weights
 
 
 @pytest.mark.parametrize(
@@ -85,7 +92,7 @@ def test_weights_are_one_for_each_example(weights):
 )
 def test_weights_that_give_no_mean_are_refused(weights, said):
     with pytest.raises(InputError, match=said):
-        started(weights)
+        weighted(weights)
 
 
 def loss_of(weights):

@@ -10,7 +10,7 @@ from torch import nn
 from cog_adapt.runner.adaptation import run as adaptation
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.run import adapt
-from cog_adapt.runner.adaptation.start import adamw, weighted_loss
+from cog_adapt.runner.adaptation.start import Resumption, adamw, weighted_loss
 from cog_adapt.runner.adaptation.trunk import (
     TrunkKept,
     frozen_blocks,
@@ -54,7 +54,7 @@ def adapted(model, recipe=RECIPE, rows=None):
 def whole(monkeypatch):
     """Makes adaptations run whole, as if the task named no blocks."""
 
-    def without(*_):
+    def without(*_, **_named):
         yield from ()
         return TrunkKept(None, "")
 
@@ -206,9 +206,11 @@ def test_a_resumed_run_is_the_one_that_never_stopped_bit_for_bit(stopped):
     model = loaded(Texts())
     states: list[Any] = []
     start = model.start(texts(), dataclasses.replace(RECIPE, hold_out=0.3))
-    first = dataclasses.replace(start, keep=states.append, keep_every=stopped)
+    first = dataclasses.replace(start, resumption=Resumption(keep=states.append, every=stopped))
     tensors, _ = drained(adapt(first))[1]
-    again, report = drained(adapt(dataclasses.replace(start, resume=states[0])))[1]
+    again, report = drained(
+        adapt(dataclasses.replace(start, resumption=Resumption(state=states[0])))
+    )[1]
     assert len(report.steps) == RECIPE.max_steps
     assert all(torch.equal(tensors[name], again[name]) for name in tensors)
 

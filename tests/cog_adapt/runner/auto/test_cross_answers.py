@@ -63,10 +63,12 @@ def test_gradients_answer_what_their_fold_did_not_train_on(found, answered):
     train, others = found.folds[1]
     run = found.beginning(train, found.objective.fit(found.features, train), 3)
     _, (tensors, _) = drained(adapt(run))
-    inputs = [found.start.examples[i].input for i in others.tolist()]
+    inputs = [found.start.data.examples[i].input for i in others.tolist()]
     rows = torch.tensor(inputs, device=DEVICE)
-    for name, chosen in ((GRADIENTS, tensors), (MIDDLE, middle(run.tensors, tensors))):
-        expected = serving_replica(found.start.template, moved(chosen, rows.device))(rows).cpu()
+    for name, chosen in ((GRADIENTS, tensors), (MIDDLE, middle(run.trained.tensors, tensors))):
+        expected = serving_replica(found.start.trained.template, moved(chosen, rows.device))(
+            rows
+        ).cpu()
         torch.testing.assert_close(answered.outputs[name][-len(others) :], expected)
 
 
@@ -79,8 +81,8 @@ def test_few_examples_are_answered_by_the_average_alone(model):
     form = few.objective.fit(few.features, train)
     _, (trained, _) = drained(adapt(few.beginning(train, form, 1)))
     tensors = moved(trained, torch.device(DEVICE))
-    replica: Any = serving_replica(few.start.template, tensors)
-    rows = torch.tensor([few.start.examples[i].input for i in others.tolist()], device=DEVICE)
+    replica: Any = serving_replica(few.start.trained.template, tensors)
+    rows = torch.tensor([few.start.data.examples[i].input for i in others.tolist()], device=DEVICE)
     closed = form.head(replica.trunk(rows).detach().float().cpu())
     own = replica(rows).detach().float().cpu()
     expected = 0.5 * (closed + own) / 2
@@ -176,7 +178,7 @@ def test_a_fold_takes_half_of_the_steps_and_one_at_least(model, monkeypatch):
     taken = []
 
     def noted(run):
-        taken.append((run.recipe.max_steps, len(run.examples)))
+        taken.append((run.training.recipe.max_steps, len(run.data.examples)))
         return adapt(run)
 
     monkeypatch.setattr(module, "adapt", noted)

@@ -87,7 +87,7 @@ def noted_starts(monkeypatch):
 
 def accuracy(model, adapter, examples):
     query = Query([each.input for each in examples], adapter, () if adapter else LABELS)
-    rows = finished(model.predicting(query))
+    rows = finished(model.predictions.part(query).working())
     labels = adapter.labels if adapter else LABELS
     guesses = [labels[row.index(max(row))] for row in rows]
     return sum(g == e.target for g, e in zip(guesses, examples, strict=True)) / len(examples)
@@ -152,8 +152,8 @@ def test_gradients_answer_calibrated_on_what_they_had_not_seen(model, monkeypatc
     monkeypatch.setattr(auto, "adapt", noted)
     _, outcome = drained(adapt_automatically(found))
     ((start, tensors),) = runs
-    assert len(start.examples) == len(CLEAR)
-    wanted = middle(start.tensors, tensors) if name == MIDDLE else tensors
+    assert len(start.data.examples) == len(CLEAR)
+    wanted = middle(start.trained.tensors, tensors) if name == MIDDLE else tensors
     head = LinearHead(wanted["head.weight"], wanted["head.bias"])
     features = found.features
     calibration = found.objective.calibration_of_all(answered.calibration(found, name))
@@ -229,14 +229,14 @@ def test_from_a_known_adapter_fewer_steps_begin_where_it_ended_and_folds_do_not(
     progress, done = drained(model.adapting(more, FEW_STEPS, begin))
     assert kinds(progress) == [Early] + [Step] * 3
     (start,) = last
-    assert torch.equal(start.tensors["fc.lora_a"].cpu(), begin.tensors["fc.lora_a"])
-    assert torch.equal(start.tensors["fc.lora_b"].cpu(), begin.tensors["fc.lora_b"])
+    assert torch.equal(start.trained.tensors["fc.lora_a"].cpu(), begin.tensors["fc.lora_a"])
+    assert torch.equal(start.trained.tensors["fc.lora_b"].cpu(), begin.tensors["fc.lora_b"])
     assert begin.tensors["fc.lora_b"].any()
-    assert [fold.tensors["fc.lora_b"].any().item() for fold in folds] == [False, False]
+    assert [fold.trained.tensors["fc.lora_b"].any().item() for fold in folds] == [False, False]
     fresh = given(model, more, FEW_STEPS, 0.0)
     form = fresh.objective.fit(fresh.features, torch.arange(len(more)))
-    head = fresh.last_beginning(form).tensors["head.weight"]
-    assert torch.equal(start.tensors["head.weight"], head)
+    head = fresh.last_beginning(form).trained.tensors["head.weight"]
+    assert torch.equal(start.trained.tensors["head.weight"], head)
     assert done.begin is begin
     assert done.recipe.method == AUTO
 
@@ -343,7 +343,7 @@ def test_without_an_estimate_steps_begin_where_the_names_say_something(
     form = found.objective.fit(found.features, everything)
     head = found.objective.begin(found.features, everything, form)
     begun = found.objective.prior if not begins_closed else head
-    assert torch.equal(starts[0].tensors["head.weight"].cpu(), begun.weight)
+    assert torch.equal(starts[0].trained.tensors["head.weight"].cpu(), begun.weight)
 
 
 def test_without_an_estimate_the_steps_have_what_is_left_of_the_budget(model, monkeypatch):
@@ -357,7 +357,7 @@ def test_without_an_estimate_the_steps_have_what_is_left_of_the_budget(model, mo
 
     monkeypatch.setattr(auto, "adapt", noted)
     drained(adapt_automatically(found))
-    left = starts[0].recipe.budget_seconds
+    left = starts[0].training.recipe.budget_seconds
     assert left is not None
     assert 400 < left <= 500
 
@@ -403,7 +403,7 @@ def test_numbers_have_an_estimate_of_their_variance():
     assert decision.before.score < 0.3 < 0.8 < decision.after.score
     unseen = examples_of("regression", 60, seed=5)
     query = Query([each.input for each in unseen], done.adapter)
-    answers = torch.tensor(finished(model.predicting(query)))
+    answers = torch.tensor(finished(model.predictions.part(query).working()))
     targets = torch.tensor([each.target for each in unseen])
     explained = 1 - (answers - targets).square().mean() / targets.var()
     assert explained > 0.7
@@ -448,7 +448,7 @@ def test_a_wrong_label_counts_less_in_the_steps(model, monkeypatch):
     found = given(model, spoiled, FEW_STEPS, 0.0)
     starts = noted_starts(monkeypatch)
     drained(adapt_automatically(found))
-    weights = starts[0].weights
+    weights = starts[0].data.weights
     assert weights[0] < 0.3 * min(weights[1:])
 
 

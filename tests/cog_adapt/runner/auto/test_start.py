@@ -35,7 +35,9 @@ def test_the_head_its_prior_and_the_targets_are_found(model):
     assert found.names.layer == "head"
     assert isinstance(found.objective, Labels)
     assert found.objective.targets.tolist() == [0, 1, 2] * 4
-    assert torch.equal(found.objective.prior.weight, found.start.tensors["head.weight"].cpu())
+    assert torch.equal(
+        found.objective.prior.weight, found.start.trained.tensors["head.weight"].cpu()
+    )
     assert found.features.shape == (12, WIDTH)
 
 
@@ -73,14 +75,14 @@ def test_near_the_goal_the_rate_is_twice_the_usual_one_and_the_callers_comes_fir
 ):
     assert begun(model, count, learning_rate=0.03).rate == 0.03
     found = begun(model, count)
-    assert found.rate == times * found.start.learning_rate
+    assert found.rate == times * found.start.training.learning_rate
 
 
 def test_few_examples_begin_with_all_that_the_base_knows(model):
     found, chosen = begun(model), torch.arange(12)
     start = found.beginning(chosen, found.objective.fit(found.features, chosen), 7)
-    for name, tensor in found.start.tensors.items():
-        assert torch.equal(start.tensors[name], tensor), name
+    for name, tensor in found.start.trained.tensors.items():
+        assert torch.equal(start.trained.tensors[name], tensor), name
 
 
 def test_what_is_left_of_the_budget_falls_to_almost_nothing(model):
@@ -106,14 +108,16 @@ def test_gradients_begin_with_the_head_of_the_chosen_examples(model):
     found, chosen = begun(model, hold_out=0.0, began=0.0, budget_seconds=5.0), torch.arange(6)
     form = found.objective.fit(found.features, chosen)
     start = found.beginning(chosen, form, 7)
-    assert start.examples == found.start.examples[:6]
-    assert start.weights == found.objective.weights(form, chosen).tolist()
+    assert start.data.examples == found.start.data.examples[:6]
+    assert start.data.weights == found.objective.weights(form, chosen).tolist()
     head = found.objective.begin(found.features, chosen, form)
-    assert torch.equal(start.tensors["head.weight"].cpu(), head.weight)
-    assert start.tensors.keys() == found.start.tensors.keys()
-    assert (start.recipe.max_steps, start.learning_rate) == (7, found.rate)
-    assert start.recipe.budget_seconds == 0.001  # it began long ago
-    assert torch.equal(found.start.tensors["head.weight"].cpu(), found.objective.prior.weight)
+    assert torch.equal(start.trained.tensors["head.weight"].cpu(), head.weight)
+    assert start.trained.tensors.keys() == found.start.trained.tensors.keys()
+    assert (start.training.recipe.max_steps, start.training.learning_rate) == (7, found.rate)
+    assert start.training.recipe.budget_seconds == 0.001  # it began long ago
+    assert torch.equal(
+        found.start.trained.tensors["head.weight"].cpu(), found.objective.prior.weight
+    )
 
 
 def test_a_head_without_a_step_is_reported_as_a_head(model):
@@ -152,7 +156,9 @@ def test_without_one_matrix_as_wide_as_the_features_there_is_no_head(model):
 
 def test_a_head_with_other_rows_than_labels_is_none(model):
     found = begun(model)
-    fewer = dataclasses.replace(found.start, labels=[*LABELS, "none"])
+    fewer = dataclasses.replace(
+        found.start, data=dataclasses.replace(found.start.data, labels=[*LABELS, "none"])
+    )
     assert given_of(fewer, found.phase, found.features, NOW) is None
 
 
@@ -167,9 +173,12 @@ def test_one_number_or_several_for_one_output_are_no_regression():
 def test_a_head_that_takes_too_long_to_fit_is_not_fitted():
     """A fit is one tick, in which nobody else is answered."""
     found = begun(loaded(Featured()))
-    one = found.start.examples[0]
+    one = found.start.data.examples[0]
     for count, labels in ((10_001, ("low", "high")), (500, tuple(map(str, range(401))))):
-        many = dataclasses.replace(found.start, examples=[one] * count, labels=labels)
+        many = dataclasses.replace(
+            found.start,
+            data=dataclasses.replace(found.start.data, examples=[one] * count, labels=labels),
+        )
         assert is_too_much(many)
     assert not is_too_much(found.start)
     wide = torch.zeros(1_600, 1_600)

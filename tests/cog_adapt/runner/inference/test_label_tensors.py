@@ -47,7 +47,7 @@ def test_portions_give_the_rows_of_the_whole(model, count, size):
 
 
 def test_a_prediction_with_many_labels_lets_others_in_between(model):
-    work = model.predicting(Query(inputs("letters", 3), None, names(100)))
+    work = model.predictions.part(Query(inputs("letters", 3), None, names(100))).working()
     for _ in range(24):  # 25 portions of four labels, the last with the three inputs
         assert next(work) is None
     with pytest.raises(StopIteration) as stop:

@@ -24,7 +24,7 @@ def ready(model, *queries):
 
 
 def alone(model, query):
-    return finished(model.predicting(query))
+    return finished(model.predictions.part(query).working())
 
 
 def word(draw):
@@ -309,5 +309,5 @@ def test_memory_that_runs_out_in_a_prediction_is_told_and_the_model_goes_on(monk
     with monkeypatch.context() as patched:
         patched.setattr(Mixed, "predict", hungry)
         with pytest.raises(PredictionError, match=r"memory ran out in a prediction: .*BATCH_SIZE"):
-            finished(model.predicting(query))
+            finished(model.predictions.part(query).working())
     assert alone(model, query) == before

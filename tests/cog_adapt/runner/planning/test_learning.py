@@ -144,8 +144,8 @@ def gate(monkeypatch, at):
     reached, opened = threading.Event(), threading.Event()
     own = LoadedModel.adapting
 
-    def adapting(self, *args):
-        work, steps = own(self, *args), 0
+    def adapting(self, *args, **named):
+        work, steps = own(self, *args, **named), 0
         while steps < at:
             progress = next(work)
             steps += isinstance(progress, Step)
@@ -449,12 +449,12 @@ def count_running(monkeypatch):
     running, counts = dict[tuple, int](), list[int]()
     own = LoadedModel.adapting
 
-    def adapting(self, examples, recipe, *rest):
+    def adapting(self, examples, recipe, **rest):
         name = (str(examples), recipe.seed)
         running[name] = running.get(name, 0) + 1
         counts.append(running[name])
         try:
-            return (yield from own(self, examples, recipe, *rest))
+            return (yield from own(self, examples, recipe, **rest))
         finally:
             running[name] -= 1
 

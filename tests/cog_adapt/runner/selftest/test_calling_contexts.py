@@ -160,7 +160,7 @@ def test_of_a_large_module_a_portion_is_compared_at_a_time(monkeypatch):
     assert report.passed
     assert all(check.numbers == {"relative error": 0.0} for check in report.checks)
     names = set().union(*taken)
-    assert names == set(start.tensors)
+    assert names == set(start.trained.tensors)
     assert max(map(len, taken)) < len(names)
 
 
@@ -186,4 +186,6 @@ def test_the_probe_is_the_starts_examples_encoded():
     start = start_of(Letters())
     batch, targets = probe_of(start)
     assert batch["ids"].shape == (4, 6)
-    assert targets.tolist() == [list(start.labels).index(e.target) for e in start.examples]
+    assert targets.tolist() == [
+        list(start.data.labels).index(e.target) for e in start.data.examples
+    ]

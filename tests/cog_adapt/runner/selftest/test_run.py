@@ -177,7 +177,7 @@ def test_where_the_base_does_not_fit_only_the_methods_parameters_are_tested(monk
     assert report.passed, str(report)
     assert "method-only" in report.codes
     names = set(report.reports[1].gradient_norms)
-    assert names <= set(model.start(model.task.probe(), Recipe("lora")).tensors)
+    assert names <= set(model.start(model.task.probe(), Recipe("lora")).trained.tensors)
     assert any(name.endswith("lora_b") for name in names)
 
 

@@ -2,9 +2,9 @@
 
 import shutil
 
+from cog_adapt.machine import memory_bytes
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
-from gradient_check.phases.memory import machine_memory
 
 
 def test_what_is_set_counts():
@@ -20,5 +20,5 @@ def test_what_is_set_counts():
 
 def test_what_is_not_set_is_a_share_of_the_machine(tmp_path):
     budgets = budgets_of(RunnerSettings(weights_dir=tmp_path / "not" / "yet"))
-    memory, disk = machine_memory(), shutil.disk_usage(tmp_path).total
+    memory, disk = memory_bytes(), shutil.disk_usage(tmp_path).total
     assert budgets == StorageBudgets(memory // 8, memory // 16, disk // 4, disk // 8, 90)
