@@ -1,8 +1,8 @@
 """A model server whose prediction requests may carry training examples.
 
-A door or a task imports the names below and nothing else of the package. Each is fetched from its
-module when it is first asked for (PEP 562): `check_gradients` needs torch alone, `predict.py`
-needs no FastAPI, and a process that runs no model never imports torch.
+A predictor or a task imports the names below and nothing else of the package. Each is imported from
+its module at its first use (PEP 562): `check_gradients` needs torch alone, `predict.py` needs no
+FastAPI, and a process that runs no model never imports torch.
 """
 
 TYPE_CHECKING = False  # typing is not imported: where this runs, a typing.py may be the user's

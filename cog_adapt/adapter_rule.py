@@ -1,8 +1,8 @@
-"""Which adapter a reference means, and who may use it: one rule for runner, server and commands.
+"""Decides which adapter a reference means, and who may use it: one rule for the whole package.
 
-docs/adapters.md tells it, and tests/cog_adapt/test_adapter_rule.py holds it as a table. This module
-knows no store, no database and no transport: callers hand over candidates, and may leave out those
-that cannot be meant.
+docs/adapters.md states it, and tests/cog_adapt/test_adapter_rule.py tests it as a table. This
+module knows no store, no database and no transport: callers pass candidates, and may leave out
+those that cannot match.
 """
 
 import re
@@ -18,7 +18,7 @@ _SHOWN_OWNERS = 5
 
 
 class Candidate(Protocol):
-    """What the rule has to know of an adapter; `owner` is "" for one that nobody owns."""
+    """The properties of an adapter that the rule needs; `owner` is "" for one without owner."""
 
     @property
     def id(self) -> str:
@@ -26,23 +26,23 @@ class Candidate(Protocol):
 
     @property
     def owner(self) -> str:
-        """Whose it is."""
+        """The owner's name."""
 
     @property
     def name(self) -> str | None:
-        """What its owner calls it."""
+        """Its name, given by the owner."""
 
     @property
     def version(self) -> int | None:
-        """Which of that name it is; None counts as 1."""
+        """The version of that name; None counts as 1."""
 
     @property
     def shared(self) -> Sequence[str]:
-        """The owners that may use it too."""
+        """The other owners that may use it."""
 
     @property
     def expires_at(self) -> str | None:
-        """When its time is over, as ISO 8601; None: never."""
+        """The time of its expiry, as ISO 8601; None: never."""
 
 
 Found = TypeVar("Found", bound=Candidate)
@@ -50,10 +50,10 @@ Found = TypeVar("Found", bound=Candidate)
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks for an adapter.
+    """The owner that asks for an adapter.
 
     Attributes:
-        owner: "" where no keys are set.
+        owner: "" if no keys are set.
         sees_all: whether the key has the scope `admin`.
     """
 
@@ -66,10 +66,10 @@ OPERATOR = Asker(EVERYBODY, sees_all=True)  # at the folder; no owner is called 
 
 @dataclass(frozen=True)
 class Reference:
-    """What is asked for: an id, a name for its latest version, or NAME@vN.
+    """A reference to an adapter: an id, a name for its latest version, or NAME@vN.
 
     Attributes:
-        text: as it came; an id, if it is one.
+        text: unchanged; an id, if it is one.
         name: the text without its version.
         version: None: the latest.
     """
@@ -79,32 +79,32 @@ class Reference:
     version: int | None = None
 
     def is_id_of(self, candidate: Candidate) -> bool:
-        """Return whether it is this one's id."""
+        """Return whether the text is this adapter's id."""
         return candidate.id == self.text
 
     def names(self, candidate: Candidate) -> bool:
-        """Return whether it is this one's name, in this version if it says one."""
+        """Return whether it names this adapter, in the right version if it has one."""
         is_named = candidate.name == self.name
         return is_named and self.version in (None, version_of(candidate))
 
 
 class SeveralOwners(ValueError):
-    """A reference means adapters of several owners; the message names them, and what to do."""
+    """A reference fits adapters of several owners; the message names them, and the remedy."""
 
 
 def parse_reference(text: str) -> Reference:
-    """Read a reference; any text is one, though it may mean nothing."""
+    """Parse a reference; any text is one, though no adapter may match."""
     found = _VERSIONED.fullmatch(text)
     return Reference(text, text) if found is None else Reference(text, found[1], int(found[2]))
 
 
 def version_of(candidate: Candidate) -> int:
-    """Return an adapter's version; one that was never given any is the first."""
+    """Return an adapter's version; without one, 1."""
     return candidate.version or 1
 
 
 def is_expired(candidate: Candidate, now: datetime | None = None) -> bool:
-    """Return whether an adapter's time is over, by default now; a time without a zone is UTC."""
+    """Return whether an adapter has expired, by default now; a time without a zone is UTC."""
     if candidate.expires_at is None:
         return False
     end = datetime.fromisoformat(candidate.expires_at)
@@ -112,12 +112,12 @@ def is_expired(candidate: Candidate, now: datetime | None = None) -> bool:
 
 
 def may_use(asker: Asker, candidate: Candidate) -> bool:
-    """Return whether an adapter is there for this asker."""
+    """Return whether an asker may use an adapter."""
     return (asker.sees_all or _is_open_to(asker, candidate)) and not is_expired(candidate)
 
 
 def may_change(asker: Asker, owner: str) -> bool:
-    """Return whether this asker may change or remove an owner's, and have its receipt."""
+    """Return whether an asker may change or remove an owner's adapters, and get their receipts."""
     return asker.sees_all or owner == asker.owner
 
 
@@ -127,17 +127,17 @@ def choose(
     """Choose the adapter that a reference means: an id before a name, own before others'.
 
     Args:
-        candidates: all that could be meant; those that the asker may not use take no part.
-        reference: what is asked for.
-        asker: who asks.
-        to_change: whether whose it is matters though the content is the same.
+        candidates: that may match; those that the asker may not use are ignored.
+        reference: the reference to resolve.
+        asker: the owner that asks.
+        to_change: whether the owner matters even if the content is equal.
 
     Returns:
-        The latest version of a name; None where there is none.
+        The latest version of a name, or None.
 
     Raises:
-        SeveralOwners: others' adapters of that name are of several owners; to change one, of that
-            id too.
+        SeveralOwners: several other owners have adapters of that name; to change one, also of that
+            id.
     """
     usable = [each for each in candidates if may_use(asker, each)]
     by_id = [each for each in usable if reference.is_id_of(each)]

@@ -1,7 +1,7 @@
-"""The time by which what is old is deleted: a clock that is set forward deletes nothing early.
+"""The clock for deleting by age: setting the host's clock forward deletes nothing early.
 
-Ages go by the clock of the host as it was when the process began, and by the time that has passed
-since, unless the host's clock is behind that. What is deleted late is deleted after the next start.
+Its time is that of the host at the start of the process plus the seconds passed since, or the
+host's time if that is earlier. A late deletion happens after the next start.
 """
 
 import time
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 
 def _passed() -> float:
-    """Return seconds that no clock's setting changes, those of a suspended host too."""
+    """Return seconds that no setting of a clock changes, including those of a suspended host."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()

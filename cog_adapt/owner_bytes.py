@@ -106,7 +106,7 @@ class OwnerBytes(OwnerShares[int], Generic[N]):
         return key in self._sizes
 
     def size_of(self, key: tuple[str, N]) -> int:
-        """Return the bytes of an entry; 0 of one that is not counted."""
+        """Return the bytes of an entry; 0 for an unknown entry."""
         return self._sizes.get(key, 0)
 
     def keys_of(self, owner: str) -> list[tuple[str, N]]:
@@ -118,7 +118,7 @@ class OwnerBytes(OwnerShares[int], Generic[N]):
         return len(self._names_of.get(owner, ()))
 
     def add(self, key: tuple[str, N], size: int) -> None:
-        """Count an entry as the last one used, in place of an earlier one of its name."""
+        """Count an entry as the last one used; it replaces an entry of the same name."""
         self.discard(key)
         owner, name = key
         self._sizes[key] = size
@@ -126,7 +126,7 @@ class OwnerBytes(OwnerShares[int], Generic[N]):
         self.count(owner, size)
 
     def use(self, key: tuple[str, N]) -> None:
-        """Note that an entry is the last one used.
+        """Mark an entry as the last one used.
 
         Raises:
             KeyError: it is not counted.
@@ -135,7 +135,7 @@ class OwnerBytes(OwnerShares[int], Generic[N]):
         self._names_of[key[0]].move_to_end(key[1])
 
     def discard(self, key: tuple[str, N]) -> None:
-        """Count an entry no more, if it is counted."""
+        """Stop counting an entry, if it is counted."""
         size = self._sizes.pop(key, None)
         if size is None:
             return
@@ -146,7 +146,7 @@ class OwnerBytes(OwnerShares[int], Generic[N]):
             del self._names_of[owner]
 
     def drop_excess(self, owner: str) -> Iterator[tuple[str, N]]:
-        """Discard and yield what goes: this owner's above its share, then anyone's above all."""
+        """Discard and yield entries: this owner's above its share, then any above the total."""
         while self.lacking(owner, 0):
             yield self._dropped((owner, next(iter(self._names_of[owner]))))
         while self.bytes > self.most:

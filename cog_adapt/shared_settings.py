@@ -1,7 +1,7 @@
-"""The settings that the server and the model's side share, and the words for what a field allows.
+"""The settings that the server and the model's side share, and the words for a field's values.
 
-Every budget of bytes is a part of what these three settings say, unless it has a setting of its
-own. This module knows no budget.
+Every budget of bytes is a share of these three settings, unless it has a setting of its own. This
+module knows no budget.
 """
 
 import re
@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"\s*[-+]?\d{1,30}\s*")
 class SharedSettings(BaseSettings):
     """The three settings of bytes, which both sides read from the same environment.
 
-    A value is the one that is passed, or the default; which other sources count, a side says.
+    A value is passed, or is the default; each side adds its other sources.
     """
 
     model_config = SettingsConfigDict(
@@ -61,13 +61,13 @@ class SharedSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take what is passed alone, since programs and tests make settings too."""
+        """Take only passed values, since programs and tests make settings too."""
         return (init_settings,)
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """The words for what a field allows, in an annotation whose type does not say it."""
+    """The words for a field's allowed values, as an annotation for types that do not show them."""
 
     words: str
 
@@ -88,22 +88,22 @@ def _check_file(path: str) -> str:
 
 
 WholeNumber = Annotated[int, Field(strict=True), BeforeValidator(_read_whole_number)]
-"""A number whose text has digits alone: `1e3`, `1.0` and `1_000` are refused."""
+"""A number written in digits alone: `1e3`, `1.0` and `1_000` are refused."""
 
 Flag = Annotated[bool, Field(strict=True), BeforeValidator(_read_flag)]
 """On or off; `yes` and `true` are refused."""
 
 ExistingFile = Annotated[str, AfterValidator(_check_file)]
-"""The path of a file that is there; empty: none."""
+"""The path of an existing file; empty: none."""
 
 
 def share_of(whole: int, share: float) -> int:
-    """Return a share of so many bytes, rounded down; the share counts as its decimals say."""
+    """Return a share of so many bytes, rounded down; the share is taken by its decimals."""
     return int(whole * Fraction(str(share)))
 
 
 def allowed_by(field: FieldInfo) -> str:
-    """Return the words for what a field allows, made of its type and its bounds.
+    """Return the words for a field's allowed values, from its type and its bounds.
 
     Raises:
         KeyError: no words are known for the field's type.
@@ -132,11 +132,11 @@ def _bound(item: object) -> str:
 
 
 def refusals(fields: Mapping[str, FieldInfo], error: ValidationError) -> list[str]:
-    """Return a sentence for each wrong value: its setting, the value, what is allowed, the remedy.
+    """Return a sentence for each wrong value: setting, value, allowed values, remedy.
 
     Args:
-        fields: of the class that refused, by name.
-        error: of that class.
+        fields: of the class with the wrong values, by name.
+        error: raised by that class.
     """
     return [_refusal(fields, str(each["loc"][0]), each["input"]) for each in error.errors()]
 

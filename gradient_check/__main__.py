@@ -1,8 +1,8 @@
-"""`python -m gradient_check path.py:make`: the gradient test for who has no test suite.
+"""`python -m gradient_check path.py:make`: the gradient test without a test suite.
 
 `make()` returns the arguments of `check_gradients`: `(module, probe, loss)`, a fourth value with
 options by name, or all of them in a dict. The exit code is 0 if the test passed, 1 if it failed,
-and 2 if the call was wrong, which a sentence says.
+and 2 after a wrong call, with a sentence about it.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def _function(target: str) -> Callable[[], Any]:
 
 
 def _imported(file: Path) -> object:
-    """Import a file as Python runs a script: what lies beside it can be imported."""
+    """Import a file as Python runs a script: its neighbours can be imported."""
     sys.path.insert(0, str(file.parent))
     name = f"checked_{file.stem}"  # never that of a library, as `json` or `random` would be
     spec = importlib.util.spec_from_file_location(name, file)

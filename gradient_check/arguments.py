@@ -1,4 +1,4 @@
-"""Refuses a wrong use of `check_gradients`: what was assumed, and what to write, in a sentence."""
+"""Refuses a wrong use of `check_gradients`, with a sentence on the assumption and the remedy."""
 
 import difflib
 import inspect
@@ -35,7 +35,7 @@ _FORMS = (
 
 
 def check_module(module: object) -> None:
-    """Refuse what is no module, and a module that is spread over processes."""
+    """Refuse an object that is no module, and a module that is spread over processes."""
     if not isinstance(module, nn.Module):
         raise ConfigError(f"module is a {type(module).__name__}. Pass a torch.nn.Module.")
     check_local(module)
@@ -73,7 +73,7 @@ def _check_pair(call: str, names: Sequence[str], probe: object) -> None:
 
 
 def _check_order(loss: Any, name: str, names: Sequence[str]) -> None:  # noqa: ANN401
-    """Refuse a module in another place than the first of two arguments, as far as is seen."""
+    """Refuse a loss whose module is not the first of its two arguments, if that is visible."""
     call = f"{name}({', '.join(names)})"
     is_module = [takes_for_module(loss, each) for each in names]
     if is_module == [True]:
@@ -101,7 +101,7 @@ def _takes_any(function: Callable[..., Any]) -> bool:
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
-    """Return whether a function can be called with two arguments, as far as is known."""
+    """Return whether a function accepts two arguments, as far as that is known."""
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:
@@ -112,7 +112,7 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def check_probe(probe: object) -> None:
-    """Refuse what gives batches and is none, and what is empty."""
+    """Refuse a source of batches in place of a batch, and an empty probe."""
     if probe is None:
         raise ConfigError("probe is None. Pass one small batch: a tensor, a tuple or a mapping.")
     tensors = [leaf for leaf in tree_leaves(probe) if isinstance(leaf, Tensor)]
@@ -131,7 +131,7 @@ def check_probe(probe: object) -> None:
 
 
 def check_values(rate: object, seed: object, **flags: object) -> None:
-    """Refuse what is no learning rate, no seed, or, of the flags, neither True nor False."""
+    """Refuse a wrong learning rate or seed, and flags that are neither True nor False."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
         raise ConfigError(f"learning_rate is {rate!r}. Pass a number above 0, such as 1e-3.")
     if isinstance(seed, bool) or not isinstance(seed, Integral):
@@ -142,7 +142,7 @@ def check_values(rate: object, seed: object, **flags: object) -> None:
 
 
 def checked_maker(make: MakeOptimizer) -> MakeOptimizer:
-    """Return a maker that refuses what makes no optimizer of the replica's parameters."""
+    """Return a maker that refuses any result but an optimizer of the replica's parameters."""
 
     def made(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         try:
@@ -161,7 +161,7 @@ def checked_maker(make: MakeOptimizer) -> MakeOptimizer:
 
 
 def check_factors(factors: object) -> None:
-    """Refuse `reversed_gradients` of another kind."""
+    """Refuse `reversed_gradients` of another type."""
     if not isinstance(factors, Mapping):
         raise ConfigError(
             f"reversed_gradients is {factors!r}. Pass a factor by pattern: "
@@ -184,7 +184,7 @@ def check_options(
     entry: object,
     make_optimizer: object,
 ) -> None:
-    """Refuse options of another kind than they are taken for."""
+    """Refuse options of a wrong type."""
     if serve_mode not in get_args(ServeMode):
         raise ConfigError(
             f"serve_mode is {serve_mode!r}; allowed: {', '.join(get_args(ServeMode))}."
@@ -213,7 +213,7 @@ def check_options(
 
 
 def checked_patterns(name: str, patterns: object) -> tuple[str, ...]:
-    """Return the patterns of an option, where one text is one pattern; refuse what are no texts."""
+    """Return the patterns of an option; one text is one pattern, other values are refused."""
     if isinstance(patterns, str):
         patterns = [patterns]
     if not isinstance(patterns, Iterable):
@@ -236,7 +236,7 @@ def _check_regexes(name: str, patterns: Iterable[str]) -> None:
 
 
 def chosen_precision(precision: object, module: nn.Module) -> Precision:
-    """Return a precision of a name, of a dtype, or of the module's own weights."""
+    """Return a precision from a name, a dtype, or the module's own weights."""
     if isinstance(precision, Precision):
         return precision
     parameters = list(module.parameters())

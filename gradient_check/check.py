@@ -72,7 +72,7 @@ _STEPS = (
 
 @dataclass(frozen=True)
 class Declarations:
-    """What the caller declares: parameters without a gradient, and what is meant to be no slope."""
+    """The caller's declarations: parameters without a gradient, and intended non-slopes."""
 
     unused: tuple[str, ...]
     stops: DeclaredStops
@@ -101,45 +101,45 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
 ) -> GradientReport:
     """Prove that every trainable parameter gets the right gradient, or name the line at fault.
 
-    The test runs on a copy. The module is left bit for bit as it was, with its flags, hooks
-    and gradients, and so are the random streams and the modes of the thread. The call works
-    anywhere, also under `torch.inference_mode()`.
+    The test runs on a copy. The module is unchanged bit for bit, with its flags, hooks and
+    gradients, and so are the random streams and the modes of the thread. The call works anywhere,
+    also under `torch.inference_mode()`.
 
     Args:
-        module: the module to be trained; on any device, in train or eval mode.
+        module: the module to train; on any device, in train or eval mode.
         probe: a small batch: a tensor, a tuple (positional arguments), a mapping (keyword
             arguments) or any pytree.
-        loss: `(module, probe) -> losses`; or `(output) -> losses`, where `output` is what the
-            module returns for the probe; or `(output, targets) -> losses`, as PyTorch's own losses
-            are, with the probe `(inputs, targets)`. Losses are a scalar or one for each example.
-        precision: where and in what dtype forwards run: a Precision, or fp32, bf16 or fp16 on the
+        loss: `(module, probe) -> losses`; or `(output) -> losses`, with the module's output for the
+            probe; or `(output, targets) -> losses`, as PyTorch's own losses are, with the probe
+            `(inputs, targets)`. Losses are a scalar or one for each example.
+        precision: the device and the dtype of forwards: a Precision, or fp32, bf16 or fp16 on the
             module's device; by default float32, or the dtype of its weights if it has 16 bits.
         trainable: a regex searched in parameter names, or a predicate of name and parameter; by
-            default every floating point or complex parameter, also one that the module freezes.
+            default every floating point or complex parameter, frozen ones included.
         unused: names, or full-match regexes of names, of parameters that may get no gradient. One
             text is one pattern, here and below.
-        stop_gradients: stops that are meant: regexes of whole module paths or parameter names, or
-            parts of the line (`file:line: code`), each as a text or as a regex. One that is found
-            is a note, one that is not found a warning.
-        reversed_gradients: where what passes backward is meant to be the slope times a factor, of
+        stop_gradients: intended stops: regexes of whole module paths or parameter names, or parts
+            of the line (`file:line: code`), each as a text or as a regex. A stop that is found is a
+            note, a stop that is not found a warning.
+        reversed_gradients: blocks whose backward is intended to be the slope times a factor, of
             either sign (gradient reversal), by patterns as above.
-        surrogate_gradients: patterns of blocks whose gradient is meant to be no slope (a spike's
-            surrogate): it is not compared there, and the rest of the model is.
-        serve_mode: the mode that inference runs in.
+        surrogate_gradients: patterns of blocks whose gradient is intentionally not the slope (a
+            spike's surrogate): only the rest of the model is compared.
+        serve_mode: the mode of inference.
         entry: a function that Cog or a server calls, checked for mode decorators on `async`.
-        make_optimizer: builds the optimizer for the parameters that it is given; by default AdamW.
+        make_optimizer: builds the optimizer for given parameters; by default AdamW.
         learning_rate: the rate of the default optimizer.
         checkpointing: recompute the blocks' activations in backward, as a recipe may ask for.
         random_loss: whether the loss draws noise, so that it differs from seed to seed. Every call
-            is made under the noise that a step draws, from one seed; undeclared noise warns.
-        strict: whether checks that were left out, and unverified parameters, are failures.
+            uses the noise of one step, from one seed; undeclared noise warns.
+        strict: whether skipped checks and unverified parameters are failures.
         seed: the seed of the perturbation, of dropout and of the loss's noise.
 
     Returns:
         The report. A failed test does not raise: call `raise_if_failed` on the report.
 
     Raises:
-        ConfigError: an argument is not what it is taken for.
+        ConfigError: an argument has a wrong type or meaning.
     """
     check_module(module)
     check_probe(probe)

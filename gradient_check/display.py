@@ -56,7 +56,7 @@ def _norms(norms: Mapping[str, float]) -> Table:
 
 
 def _tail(layer: str) -> str:
-    """Return the end of a long name, which tells layers apart."""
+    """Return the end of a long name, which distinguishes layers."""
     return layer if len(layer) <= _MOST_NAME else f"…{layer[1 - _MOST_NAME :]}"
 
 

@@ -1,6 +1,6 @@
-"""Refuses a module that is spread over processes: a copy of it would talk to the other processes.
+"""Refuses a module that is spread over processes: its copy would communicate with the others.
 
-The classes are known by their names, since importing torch's FSDP takes a second.
+The classes are recognised by name, since importing torch's FSDP takes a second.
 """
 
 from torch import nn
@@ -42,6 +42,6 @@ def _member(path: str) -> str:
 
 
 def _is_a(value: object, name: str) -> bool:
-    """Return whether a class of this name, of torch's own, is among a value's classes."""
+    """Return whether one of a value's classes is torch's own class of this name."""
     bases = type(value).__mro__
     return any(b.__name__ == name and b.__module__.startswith(_PACKAGES) for b in bases)

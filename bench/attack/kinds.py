@@ -19,8 +19,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.server.command.local_server import local_server
-
 from bench.attack import hostile_pictures, hostile_sounds
 from bench.attack.asking import document_of, row_of
 from bench.attack.hostile_pictures import data_uri
@@ -28,6 +26,7 @@ from bench.attack.watcher import Question, Sample, said, watched
 from bench.attack.work import Caller
 from bench.report import console
 from cog_adapt.command.new import write_project
+from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.middleware.keys import make_key
 
 Inputs = dict[str, Any]

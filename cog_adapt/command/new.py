@@ -1,6 +1,6 @@
 """`cog-adapt new DIR`: writes a new project from the files that belong to the owner of a model.
 
-The project has a copy of both packages too, because `cog build` takes nothing outside its folder.
+The project has a copy of both packages too, because `cog build` takes only files in its folder.
 """
 
 import argparse
@@ -15,9 +15,9 @@ from cog_adapt.server.errors import ConfigError
 
 _OWN = {"pyproject.toml": "new_pyproject.toml", "README.md": "new_readme.md"}
 _OF_A_CHECKOUT = ("tests", "exam", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
-"""What a checkout has in a package's folder, and an installed package has not."""
+"""Files in a package's folder that a checkout has and an installed package lacks."""
 _TEXTS = {".py", ".txt", ".yaml", ".md", ".toml", ""}
-"""Suffixes of what differs between kinds; all else is copied byte by byte."""
+"""Suffixes of files that differ between kinds; all others are copied byte by byte."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,7 +57,7 @@ def write_project(folder: Path, kind: str = TEXT) -> None:
 
 
 def copy_package(package: Path, place: Path) -> None:
-    """Copy the sources of a package, without what a checkout or a wheel has beside them."""
+    """Copy the sources of a package, without a checkout's or a wheel's other files."""
     ignored = shutil.ignore_patterns("__pycache__", INSTALLED.name, *_OF_A_CHECKOUT)
     shutil.copytree(package, place, ignore=ignored)
 

@@ -1,4 +1,4 @@
-"""The command `replay`: takes the steps of a receipt again, and compares the adapters."""
+"""The command `replay`: repeats the steps of a receipt, and compares the adapters."""
 
 import os
 import sys
@@ -101,10 +101,10 @@ def _read(
 
 
 def _sent(record: str | None, url: str | None, key: str | None) -> Any:  # noqa: ANN401
-    """Ask a server for the examples of a record.
+    """Get the examples of a record from a server.
 
     Raises:
-        InputError: nothing says which record, or it has none in it.
+        InputError: no record is named, or it has no examples.
     """
     if record is None or url is None:
         raise InputError("no examples: give a file with --examples, or --record ID with --url.")

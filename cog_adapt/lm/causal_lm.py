@@ -1,4 +1,4 @@
-"""`CausalLM`: a decoder of Hugging Face as a task, which learns pairs and texts, and answers."""
+"""`CausalLM`: a decoder of Hugging Face as a task that learns pairs and texts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ _APART = torch.ones(1, 1, 1, 1, dtype=torch.bool)  # each row attends to its own
 class CausalLM(GenerativeTask):
     """Inputs are prompts or messages, targets are answers; there are no labels.
 
-    LoRA adapts attention and MLP. The loss is the mean over an answer's tokens; a prompt's have
-    none.
+    LoRA adapts attention and MLP. The loss is the mean over an answer's tokens, without the
+    prompt's.
 
     Args:
         model: a folder or an id of Hugging Face; by default MODEL from the environment, else the
@@ -71,7 +71,7 @@ class CausalLM(GenerativeTask):
         return dict(self._tokenizer.pad(rows, return_tensors="pt"))
 
     def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
-        """Turn answers into tokens, padded on the right by what the loss ignores."""
+        """Turn answers into tokens, padded on the right with values that the loss ignores."""
         rows = [torch.tensor(self._prompts.answer(target)) for target in targets]
         return nn.utils.rnn.pad_sequence(rows, True, _IGNORED)
 
@@ -95,10 +95,10 @@ class CausalLM(GenerativeTask):
         return losses.sum(1) / counts.sum(1)
 
     def _packed(self, module: nn.Module, batch: Batch, targets: Tensor) -> list[PackedRow]:
-        """Return the batch as packed rows; none where it has to stay padded.
+        """Return the batch as packed rows; none if it has to stay padded.
 
-        A GPU is faster with one wide batch. Outputs of frozen blocks are kept by padded rows. And
-        a window of attention is the model's own to lay over a mask.
+        A GPU is faster with one wide batch. Outputs of frozen blocks are stored by padded rows. And
+        a model with windowed attention builds its own mask.
         """
         if targets.device.type != "cpu" or not _trains_from_the_first_block(module):
             return []
@@ -116,19 +116,19 @@ class CausalLM(GenerativeTask):
     def predict(
         self, module: nn.Module, batch: Batch, labels: Sequence[str], options: TextOptions
     ) -> list[str]:
-        """Name the likeliest first token of each answer, for the self-test."""
+        """Return the likeliest first token of each answer, for the self-test."""
         mask = batch["attention_mask"]
         places = (mask.cumsum(1) - 1).clamp(min=0)
         found = module(**batch, position_ids=places, use_cache=False, logits_to_keep=1).logits
         return [str(self._tokenizer.decode([token])) for token in found[:, -1].argmax(-1).tolist()]
 
     def probe(self) -> list[Example]:
-        """Give the self-test two pairs, short and without a template: it takes time by tokens."""
+        """Return two pairs for the self-test, short and without a template, to save time."""
         asked, named = {"text": "Two and two is"}, {"text": "The capital of France is"}
         return [Example(asked, " four."), Example(named, " Paris.")]
 
     def more_of_report(self, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Add perplexities: e to the mean loss of the held-out answers, where any are held out."""
+        """Add perplexities: e to the mean loss of the held-out answers, if any are held out."""
         scores = {when: report.get(f"held_out_{when}") for when in ("before", "after")}
         return {
             f"perplexity_{when}": None if score is None else math.exp(-score)
@@ -136,7 +136,7 @@ class CausalLM(GenerativeTask):
         }
 
     def begin(self, input: Any, options: TextOptions) -> Generation:  # noqa: ANN401
-        """Begin an answer; refuse one that does not fit the model's context (InputError)."""
+        """Begin an answer; refuse one that is too long for the model's context (InputError)."""
         prompt = self._prompts.tokens(input)
         if len(prompt) + options.max_tokens > self._context:
             raise InputError(
@@ -195,7 +195,7 @@ def _trains_from_the_first_block(module: nn.Module) -> bool:
 
 
 def prompt_tokens(device: torch.device) -> int:
-    """Return how many tokens of a prompt are read in one tick."""
+    """Return the number of prompt tokens that one tick reads."""
     return 256 if device.type == "cpu" else 8192
 
 

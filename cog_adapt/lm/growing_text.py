@@ -1,4 +1,4 @@
-"""The text of tokens as they come: whole characters only, and nothing of a stop string."""
+"""The text of a growing answer: whole characters only, and no part of a stop string."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from tokenizers.decoders import DecodeStream
 
 
 class GrowingText:
-    """An answer's text, of which pieces are taken as they are certain.
+    """An answer's text, taken in pieces as they become certain.
 
-    What may be the beginning of a stop string is held back until it is known not to be one.
+    The possible beginning of a stop string is held back until the following tokens decide.
 
     Attributes:
         stopped: whether a stop string has come, which is cut off.
@@ -24,7 +24,7 @@ class GrowingText:
         self.stopped = False
 
     def add(self, token: int) -> None:
-        """Add a token; a character that takes several comes with its last."""
+        """Add a token; a character of several tokens comes with the last of them."""
         self._held += self._stream.step(self._tokenizer, token) or ""
         found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
         if found:
@@ -37,18 +37,18 @@ class GrowingText:
         self._held = self._held[certain:]
 
     def end(self) -> None:
-        """Say that no token comes any more: what was held back is text."""
+        """End the text: a held-back part is text."""
         self._certain = self._certain + self._held
         self._held = ""
 
     def taken(self) -> str | None:
-        """Take the text that is certain; None where there is none."""
+        """Take the text that is certain, or None."""
         taken, self._certain = self._certain, ""
         return taken or None
 
 
 def _begun(text: str, stops: Sequence[str]) -> int:
-    """Return how many of the last characters may begin a stop string."""
+    """Return the number of last characters that may begin a stop string."""
     longest = max((len(stop) for stop in stops), default=1) - 1
     ends = (text[-length:] for length in range(min(longest, len(text)), 0, -1))
     return next((len(end) for end in ends if any(stop.startswith(end) for stop in stops)), 0)

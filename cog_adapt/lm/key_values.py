@@ -1,9 +1,9 @@
-"""Keys and values of answers that grow, each answer's its own; and attention over several.
+"""Keys and values of growing answers, each answer's its own; and attention over several.
 
 A forward over N answers has one new token of each. Its linear layers work on all N at once; keys
-and values are written to each answer's own tensors, and each attends to those alone. So lengths
-differ without padding, an answer that joins or leaves moves nothing, and what one keeps goes with
-it. This module knows no token and no runner.
+and values are written to each answer's own tensors, and each answer attends only to its own. So
+lengths differ without padding, no data moves when an answer joins or leaves, and an answer's memory
+is freed with it. This module knows no token and no runner.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class KeyValues:
         capacity: tokens that fit.
 
     Attributes:
-        length: tokens that count; a forward writes behind them, and may do so again.
+        length: valid tokens; a forward writes behind them, and may repeat it.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -36,7 +36,7 @@ class KeyValues:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes that are held."""
+        """Return the bytes held."""
         return sum(tensor.nbytes for pair in self._layers.values() for tensor in pair)
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,7 +50,7 @@ class KeyValues:
         return kept[0][:, :, :end], kept[1][:, :, :end]
 
     def clear(self) -> None:
-        """Let all go."""
+        """Release all memory."""
         self._layers.clear()
 
     def _empty(self, like: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class KeyValues:
 
 
 def bytes_per_token(config: PretrainedConfig) -> int:
-    """Return what a token's keys and values take at most, in float32."""
+    """Return the most bytes of a token's keys and values, in float32."""
     text = config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
@@ -66,12 +66,12 @@ def bytes_per_token(config: PretrainedConfig) -> int:
 
 
 class AnswerRows(Cache):  # type: ignore[misc]  # transformers has no types
-    """The cache of one forward: a row for each answer, which its own `KeyValues` keep.
+    """The cache of one forward: a row for each answer, stored in its own `KeyValues`.
 
     Args:
         stores: of the rows.
-        apart: whether each row attends to its own tokens alone; else there is one row, whose
-            tokens may be many.
+        apart: whether each row attends to its own tokens alone; else there is one row, whose tokens
+            may be many.
     """
 
     def __init__(self, stores: Sequence[KeyValues], *, apart: bool) -> None:
@@ -87,7 +87,7 @@ class AnswerRows(Cache):  # type: ignore[misc]  # transformers has no types
         *args: Any,  # noqa: ANN401 - transformers' own
         **kwargs: Any,  # noqa: ANN401 - transformers' own
     ) -> Any:  # noqa: ANN401 - what `attend` takes
-        """Write each row's keys and values; return all, apart as tuples with one for each row."""
+        """Write each row's keys and values; return all, as tuples by row if rows are apart."""
         rows = [
             store.write(layer_idx, key_states[row : row + 1], value_states[row : row + 1])
             for row, store in enumerate(self._stores)
@@ -99,11 +99,11 @@ class AnswerRows(Cache):  # type: ignore[misc]  # transformers has no types
         return max(store.length for store in self._stores)
 
     def get_query_offset(self, layer_idx: int = 0) -> int:
-        """Return the place of the first new token."""
+        """Return the position of the first new token."""
         return self.get_seq_length()
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Return how many tokens there are with the new ones, and the first one's place."""
+        """Return the number of tokens including new ones, and the first one's position."""
         return self.get_seq_length() + query_length, 0
 
 
@@ -115,7 +115,7 @@ def attend(
     attention_mask: Tensor | None,
     **kwargs: Any,  # noqa: ANN401 - transformers' own
 ) -> tuple[Tensor, None]:
-    """Attend as transformers' `sdpa` does; rows apart one after the other, without a mask."""
+    """Attend as transformers' `sdpa` does; separate rows one after the other, without a mask."""
     if isinstance(key, Tensor):
         whole = sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
         return whole[0], None

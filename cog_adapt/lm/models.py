@@ -22,7 +22,7 @@ def model_name(named: str | Path | None = None) -> str:
 
 
 def read_config(name: str) -> PretrainedConfig:
-    """Read a model's configuration (WeightsError where it cannot be)."""
+    """Read a model's configuration (WeightsError if it cannot be read)."""
     found: PretrainedConfig = _read(AutoConfig, name)
     return found
 
@@ -61,7 +61,7 @@ def read_model(name: str) -> nn.Module:
 
 
 def _linear(layer: Conv1D) -> nn.Linear:
-    """Return GPT-2's layer, whose weight is (in, out), as the usual one."""
+    """Return GPT-2's layer, whose weight is (in, out), as an `nn.Linear`."""
     rows, columns = layer.weight.shape
     found = nn.Linear(rows, columns, device="meta")
     found.weight = nn.Parameter(layer.weight.detach().t().contiguous())

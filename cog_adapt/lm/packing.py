@@ -1,9 +1,9 @@
-"""Several examples in one row, which do not see each other; what they begin with is read once.
+"""Several examples in one row, isolated from each other; their common beginning is read once.
 
-A row is what its examples have in common at their beginning (a chat template's system message,
-say), then each example's own tokens. A token attends to the common ones and to those of its own
-example before it, at the places that it would have alone: losses and gradients are those of
-examples apart. This module knows no model.
+A row has the examples' common beginning (a chat template's system message, say), then each
+example's own tokens. A token attends to the common tokens and to earlier ones of its own example,
+at the positions that it would have alone: losses and gradients equal those of separate examples.
+This module knows no model.
 """
 
 from collections.abc import Sequence
@@ -22,24 +22,24 @@ _WORTH = 3 / 4  # of the tokens of a padded batch
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of a prompt, one at least, and of its answer, one at least."""
+    """The tokens of a prompt, at least one, and of its answer, at least one."""
 
     prompt: list[int]
     answer: list[int]
 
     @property
     def read(self) -> list[int]:
-        """The tokens that a model reads: nothing is asked after the last."""
+        """The tokens that a model reads: the last one predicts nothing."""
         return self.prompt + self.answer[:-1]
 
 
 @dataclass(frozen=True)
 class PackedRow:
-    """Examples that share a row of T tokens, of whose answers K are learned.
+    """Examples that share a row of T tokens, with K answer tokens to learn.
 
     Attributes:
-        examples: in their order.
-        prefix: tokens that all prompts begin with; each has one of its own after them.
+        examples: in order.
+        prefix: tokens that all prompts begin with; each prompt has at least one more.
     """
 
     examples: tuple[Tokens, ...]
@@ -51,7 +51,7 @@ class PackedRow:
 
     @property
     def lengths(self) -> list[int]:
-        """How many tokens each example has of its own."""
+        """The number of each example's own tokens."""
         return [len(example.read) - self.prefix for example in self.examples]
 
     @property
@@ -62,7 +62,7 @@ class PackedRow:
 
     @property
     def position_ids(self) -> Tensor:
-        """The place of each token in its example, shape (1, T)."""
+        """The position of each token in its example, shape (1, T)."""
         first = self.prefix
         own = [torch.arange(first, first + length) for length in self.lengths]
         return torch.cat([torch.arange(first), *own])[None]
@@ -77,7 +77,7 @@ class PackedRow:
 
     @property
     def asked(self) -> Tensor:
-        """The places whose logits say the answers' tokens, shape (K,)."""
+        """The positions whose logits predict the answers' tokens, shape (K,)."""
         ends = [*accumulate(self.lengths, initial=self.prefix)][1:]
         return torch.cat(
             [
@@ -96,26 +96,26 @@ class PackedTokens(PartTokens):
     """Counts the tokens of a part that is packed on a CPU.
 
     Args:
-        common: tokens that most examples begin with, which a part reads once.
+        common: tokens that most examples begin with; a part reads them once.
     """
 
     def __init__(self, common: Sequence[int]) -> None:
         self.common = [*common]
 
     def of(self, row: Batch, target: Tensor, device: torch.device) -> int:
-        """Count those that the model reads of an example, the answer's too."""
+        """Count an example's tokens that the model reads, answer included."""
         own = row["input_ids"][row["attention_mask"].bool()].tolist()
         count = len(own) + int((target >= 0).sum()) - 1
         shares = device.type == "cpu" and own[: len(self.common)] == self.common
         return count - len(self.common) if shares else count
 
     def all(self, tokens: Sequence[int], device: torch.device) -> int:
-        """Count those of a part with examples of so many."""
+        """Count the tokens of a part with examples of these counts."""
         return sum(tokens) if device.type == "cpu" else super().all(tokens, device)
 
 
 def pack(examples: Sequence[Tokens], most: int = MOST_TOKENS) -> list[PackedRow]:
-    """Put examples into rows, in their order; no rows where padding costs about as little."""
+    """Pack examples into rows, in order; no rows if padding costs about as little."""
     rows = [_joined(None, examples[0])]
     for example in examples[1:]:
         joined = _joined(rows[-1], example)

@@ -1,7 +1,7 @@
-"""What a language model reads: messages by the tokenizer's chat template, or a text as it is.
+"""The text that a language model reads: messages by the tokenizer's chat template, or a plain text.
 
-An input is a text (one message of a user, where there is a template), a list of messages as chat
-clients send them, or `{"text": …}`, which is read as it is. This module knows no model.
+An input is a text (one message of a user, if there is a template), a list of messages as chat
+clients send them, or `{"text": …}`, which is read unchanged. This module knows no model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class Prompts:
         self._longest = max(map(len, tokenizer.get_vocab()), default=1)
 
     def tokens(self, input: Any) -> list[int]:  # noqa: ANN401 - what a caller sent
-        """Return the tokens of an input, one at least; refuse another (InputError)."""
+        """Return the tokens of an input, at least one; refuse a wrong input (InputError)."""
         if isinstance(input, Mapping) and isinstance(input.get("text"), str):
             self._refuse_hopeless([input["text"]])
             found = self._tokenizer(input["text"])["input_ids"]
@@ -49,7 +49,7 @@ class Prompts:
         return self._bounded([*found["input_ids"]])
 
     def common(self) -> list[int]:
-        """Return the tokens that all texts begin with: what the chat template says first."""
+        """Return the tokens that all texts begin with, from the chat template."""
         return [*commonprefix([self.tokens(text) for text in ("a", "b")])]
 
     def answer(self, target: Any) -> list[int]:  # noqa: ANN401 - what a caller sent
@@ -61,15 +61,15 @@ class Prompts:
         return self._bounded([*found, self._tokenizer.eos_token_id])
 
     def _start(self) -> int:
-        """Return what an empty text begins with: a model needs something to read."""
+        """Return the beginning of an empty text: a model needs at least one token."""
         bos = self._tokenizer.bos_token_id
         return int(self._tokenizer.eos_token_id if bos is None else bos)
 
     def _refuse_hopeless(self, texts: Sequence[str]) -> None:
-        """Refuse what is too long by as much of it as shows that.
+        """Refuse a text that is too long after reading no more of it than needed.
 
-        A long text is tokenized a portion at a time until there are too many tokens. To cut it
-        between two portions makes one token more at most.
+        A long text is tokenized a portion at a time until there are too many tokens. A cut between
+        two portions adds at most one token.
         """
         messages = len(texts) // 2  # of two texts each, which are a token more at least
         characters, most = sum(map(len, texts)) + messages, self._most * self._longest
@@ -101,8 +101,8 @@ class Prompts:
 def example_of(row: Mapping[str, Any]) -> Example:
     """Turn a row into an example.
 
-    Columns are `text` (all of it is learned), `messages` (of which the last is learned), or a
-    prompt and its answer: `prompt` and `completion`, or `input` and `target`.
+    Columns are `text` (learned as a whole), `messages` (the last is learned), or a prompt and its
+    answer: `prompt` and `completion`, or `input` and `target`.
     """
     names = {str(name).lower(): name for name in row}  # a column that is read counts as used
     if "messages" in names:

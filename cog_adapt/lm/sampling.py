@@ -1,4 +1,4 @@
-"""How the next token is chosen: by transformers' own processors, with a request's own seed."""
+"""Chooses the next token with transformers' own processors and a request's own seed."""
 
 import math
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ _NUMBERS = (*_WHOLE, "temperature", "top_p", "repetition_penalty")
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What a request may say about its answer.
+    """A request's options for its answer.
 
     Attributes:
         max_tokens: of the answer.
         temperature: 0: the likeliest token is taken.
-        top_p: the likeliest tokens that have so much of the probability are drawn from.
-        top_k: so many of the likeliest tokens are drawn from; 0: all.
-        repetition_penalty: by which tokens that came before are less likely; 1: as likely.
-        stop: texts that end the answer, and are no part of it.
-        seed: of what is drawn; None: another each time.
+        top_p: draw from the likeliest tokens with this share of the probability.
+        top_k: draw from this number of likeliest tokens; 0: all.
+        repetition_penalty: makes earlier tokens less likely; 1: has no effect.
+        stop: texts that end the answer, without being a part of it.
+        seed: of the draws; None: a new one each time.
 
     Raises:
         InputError: a value is outside its bounds.
@@ -83,7 +83,7 @@ class Sampler:
             self._generator.manual_seed(options.seed)
 
     def choose(self, before: list[int], logits: Tensor) -> int:
-        """Choose a token by its logits (V,), after those that came before."""
+        """Choose a token by its logits (V,), given the earlier tokens."""
         row = logits.float().cpu().unsqueeze(0)
         if self._processors:
             row = self._processors(torch.tensor([before]), row)

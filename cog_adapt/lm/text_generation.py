@@ -1,4 +1,4 @@
-"""One answer of a language model on its way: its tokens, its text and its cache."""
+"""One growing answer of a language model: its tokens, its text and its cache."""
 
 from collections.abc import Collection
 from typing import Any
@@ -16,14 +16,14 @@ class TextGeneration(Generation):
     """A text that grows by a token at a time.
 
     Args:
-        prompt: its tokens, one at least.
+        prompt: its tokens, at least one.
         options: the request's.
         tokenizer: of the answer.
         ends: tokens that end an answer.
-        token_bytes: that a token's keys and values take.
+        token_bytes: of a token's keys and values.
 
     Attributes:
-        cache: keys and values of what the model has read.
+        cache: keys and values of the tokens that the model has read.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class TextGeneration(Generation):
         self._reason = ""
 
     def next_tokens(self, most: int) -> list[int]:
-        """Return the tokens that the next forward reads: of the prompt `most`, else the last."""
+        """Return the next forward's tokens: at most `most` of the prompt, else the last one."""
         if self._tokens:
             return self._tokens[-1:]
         first = self.cache.length
@@ -56,7 +56,7 @@ class TextGeneration(Generation):
         return self._prompt[first : first + self._reading]
 
     def accept(self, logits: Tensor) -> None:
-        """Go on by what the forward gave for the last token that it read, shape (V,)."""
+        """Continue by the forward's logits for the last token, shape (V,)."""
         self.cache.length += 1 if self._tokens else self._reading
         if self.cache.length < len(self._prompt):
             return
@@ -77,7 +77,7 @@ class TextGeneration(Generation):
         return self._text.taken()
 
     def facts(self) -> dict[str, Any]:
-        """Say how many tokens were read and made, and why the answer ended."""
+        """Return the numbers of tokens read and made, and the reason for the answer's end."""
         return {
             "prompt_tokens": len(self._prompt),
             "completion_tokens": len(self._tokens),
@@ -85,7 +85,7 @@ class TextGeneration(Generation):
         }
 
     def close(self) -> None:
-        """Let the cache go."""
+        """Release the cache."""
         self.cache.clear()
 
     def _end(self, reason: str) -> None:

@@ -1,19 +1,16 @@
 """The model runner: inference and adaptation of one model in one process; knows no transport.
 
-`model_runner.py` owns the model and its thread; `loading.py` loads it, `request.py` is what one
-request carries. What trains and switches modes is the kernel of
-another package, `gradient_check`, which proves it. The rooms, each of which imports only those
-below it:
+`model_runner.py` owns the model and its thread; `loading.py` loads it, `request.py` holds the
+values of one request. The code that trains and switches modes is the kernel of another package,
+`gradient_check`, which proves it. The rooms, each of which imports only those below it:
 
-    requests/                 one request from its values to its answer; a training, a replay
-    selftest/                 the gate before serving
-    known/  model/            what earlier adaptations left; the loaded model, and what it is asked
-    auto/                     a head in closed form at once, then gradients where they pay
-    scheduling/  storage/     who runs next on the model thread; adapters that owners keep
-    adaptation/  inference/   gradient steps on a replica; answers. Neither sees the other
-    modules/  heads/          the base and its adapters; a head by algebra alone
-    devices/  task/           which device, and its threads; `Task`, and how its hooks are called
-    data/                     callers' examples and files
+    requests/ one request from its values to its answer; a training, a replay selftest/ the gate
+    before serving known/ model/ what earlier adaptations left; the loaded model, and what it is
+    asked auto/ a head in closed form at once, then gradients where they pay scheduling/ storage/
+    who runs next on the model thread; adapters that owners keep adaptation/ inference/ gradient
+    steps on a replica; answers. Neither sees the other modules/ heads/ the base and its adapters; a
+    head by algebra alone devices/ task/ which device, and its threads; `Task`, and how its hooks
+    are called data/ callers' examples and files
 """
 
 import os

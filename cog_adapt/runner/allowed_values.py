@@ -10,7 +10,7 @@ _EMPTY_START = re.compile(r"(?:^|,)(?:\.|,|$)")  # no name begins so, but `.*` d
 
 
 def check_globs(method: str, globs: str) -> None:
-    """Refuse a method whose part after the prefix is no globs of names (InputError)."""
+    """Refuse a method whose part after the prefix is no list of globs (InputError)."""
     if len(globs) > _MOST_CHARACTERS:
         raise InputError(
             f"method has {len(globs):,} characters after {method.removesuffix(globs)!r}; the limit "

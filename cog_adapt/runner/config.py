@@ -1,7 +1,6 @@
-"""Frozen values that say how to run: where, in which precision, and by which recipe.
+"""Frozen values that configure a run: the device, the precision, the recipe.
 
-Settings are read once, at a door, by `RunnerSettings.from_environment`. This module knows no
-model.
+Settings are read once, at start, by `RunnerSettings.from_environment`. This module knows no model.
 """
 
 import os
@@ -35,9 +34,9 @@ _SHOWN = 80
 
 
 class RunnerSettings(SharedSettings):
-    """What a process decides once, at its door; `docs/settings.md` has a row for each field.
+    """The settings of a process; `docs/settings.md` has a row for each field.
 
-    What is not passed has its default: the environment counts in `from_environment` alone.
+    A value that is not passed has its default: only `from_environment` reads the environment.
 
     Raises:
         ConfigError: a value is not allowed.
@@ -183,13 +182,13 @@ class RunnerSettings(SharedSettings):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one adaptation trains.
+    """The method and the settings of one adaptation.
 
     Attributes:
-        method: `auto` (a head in closed form, then the task's method where it pays), `lora`,
-            `head`, `norms`, `bias`, `all`, or `match:GLOBS` (whole parameter names; `*`, `?` and
-            `[…]`, several after commas); "": of the adapter that the adaptation goes on from, else
-            the task's. The task's own start tensors (a classifier's head) train with every method.
+        method: `auto` (a head in closed form, then the task's method if it pays), `lora`, `head`,
+            `norms`, `bias`, `all`, or `match:GLOBS` (whole parameter names; `*`, `?` and `[…]`,
+            several after commas); "": of the adapter that the adaptation continues from, else the
+            task's. The task's own start tensors (a classifier's head) train with every method.
         rank: columns of each LoRA pair; 0: as for `method`.
         max_steps: optimizer steps at most, 1 to 100,000.
         batch_size: examples per step, 1 to 4,096.
@@ -197,7 +196,8 @@ class Recipe:
         seed: draws batches, LoRA's A and dropout; repeats a run bit for bit (see `docs/gpu.md`).
         budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
         stop_after: steps after which the best is returned; the rate falls as for `max_steps`.
-        halve_at: step before which parts of steps become half as large, as in what is replayed.
+        halve_at: step before which parts of steps become half as large, as in the replayed
+            adaptation.
         hold_out: share of each label's examples kept for scoring (at least one of five), 0 to 0.5.
         clip_norm: the gradient's norm is clipped to this.
         weight_decay: AdamW's.

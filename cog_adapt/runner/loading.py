@@ -1,4 +1,4 @@
-"""Loads a model on its thread, and ties it to what must know of it: the scheduler and the store."""
+"""Loads a model on its thread, and connects it with the scheduler and the store."""
 
 from contextlib import suppress
 
@@ -17,7 +17,7 @@ _LOAD_SECONDS = 3600.0  # one tick
 
 
 def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
-    """Make a watcher that lets the device's copy of a removed adapter go."""
+    """Return a watcher that drops the device's copy of a removed adapter."""
 
     def forget(_owner: str, adapter_id: str, known: object) -> None:
         if known is None:
@@ -32,9 +32,9 @@ def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
 def load(
     task: Task, settings: RunnerSettings, scheduler: Scheduler, store: AdapterStore
 ) -> LoadedModel:
-    """Load the model on the model thread; where that fails, the thread ends.
+    """Load the model on the model thread; if that fails, the thread ends.
 
-    From then on who waits for failed work is told whether the device failed for good, or else which
+    From then on the caller of failed work learns whether the device failed for good, or else which
     function of the task raised.
     """
     try:

@@ -1,7 +1,7 @@
 """`ModelRunner`: the shared object that owns the model, for callers on any thread.
 
-It hands work to the model thread and waits for it by short polls. What a caller gets is plain
-values, adapters with CPU tensors, and reports.
+It hands work to the model thread and waits for it by short polls. A caller gets plain values,
+adapters with CPU tensors, and reports.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,13 +45,13 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     """One model, one thread.
 
     Args:
-        task: what the user wrote for the model.
-        settings: read once, at the door.
+        task: the user's.
+        settings: read once, at the start.
         weights: COG_WEIGHTS, the operator's own: a path or URL of an adapter's file.
 
     Attributes:
         default: the adapter of requests that name none; None without `weights`.
-        reading: what reads large sources of callers.
+        reading: reads large sources of callers.
         self_test_report: of the last self-test; None before the first.
 
     Raises:
@@ -91,7 +91,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.close()
 
     def close(self) -> None:
-        """End the model thread; whoever waits gets `UnavailableError`."""
+        """End the model thread; waiting callers get `UnavailableError`."""
         stored = (self.checkpoints, self.knowledge, self.store)
         for part in (self.reading, self._queries.decoder, self.scheduler, *stored):
             part.close()
@@ -101,11 +101,11 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         return self.model.damage
 
     def fatal_error(self) -> str | None:
-        """Return why this process must be ended and started again; None while it need not be."""
+        """Return why this process must be restarted; None if it need not be."""
         return self.model.loaded.device_failure or None
 
     def model_thread_beat(self) -> tuple[float, float]:
-        """Return for how many seconds the running tick has lasted, and may; 0 between ticks."""
+        """Return the running tick's age and its own limit, in seconds; 0 between ticks."""
         return self.scheduler.beat()
 
     @property
@@ -119,7 +119,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         return self.model.precision
 
     def gauges(self) -> Mapping[str, float]:
-        """Numbers for a server's metrics."""
+        """Return numbers for a server's metrics."""
         served = self.model.predictions.modules.served
         parts = (served, self._admission, self._queries.growing, self.store, self.knowledge)
         return {name: value for part in parts for name, value in part.gauges().items()}
@@ -142,19 +142,19 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         )
 
     def kept_folders(self) -> tuple[Path, ...]:
-        """Name the folder of stored adapters: a server that sends one leaves it there."""
+        """Return the folder of stored adapters: a server that sends one leaves it there."""
         return (self.settings.weights_dir,)
 
     def read_owner_from(self, key: str) -> None:
-        """Take owners from this key of a context; a server that guards the key calls this."""
+        """Read owners from this key of a context; for a server that guards the key."""
         self._owner_key = key
 
     def read_admin_from(self, key: str) -> None:
-        """Take from this key of a context that an admin asks; called as `read_owner_from` is."""
+        """Read the admin flag from this key of a context; called like `read_owner_from`."""
         self._admin_key = key
 
     def asker_of(self, context: Mapping[str, str]) -> Asker:
-        """Say who asks in a request with this context; owner "" where there are no owners."""
+        """Return the asker of a request with this context; owner "" without owners."""
         owner = context.get(self._owner_key, "") if self._owner_key else ""
         return Asker(owner, bool(owner and self._admin_key and context.get(self._admin_key)))
 
@@ -172,7 +172,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         labels: Sequence[str] = (),
         options: Any = None,  # noqa: ANN401 - the task's own class
     ) -> list[Any]:
-        """Answer a `Query` of these parts (InputError, WeightsError where they do not fit)."""
+        """Answer a `Query` of these parts (InputError, WeightsError if they do not fit)."""
         query = Query(inputs, adapter=adapter, labels=labels, options=options)
         return self._queries.answer(query)
 
@@ -181,7 +181,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         return await self._queries.answer_async(query)
 
     async def decoded_async(self, query: Query) -> Query:
-        """Return a query with its inputs decoded, to be asked more than once; many stay as sent."""
+        """Return a query with its inputs decoded, for repeated use; many inputs stay as sent."""
         return await self._queries.decoder.few_decoded(query)
 
     def generate_async(self, query: Query, on_end: OnEnd | None = None) -> Pieces:
@@ -204,11 +204,11 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """Train an adapter on examples; the base stays as it is.
 
         Args:
-            examples: what to learn from.
-            recipe: how; the defaults suit a few examples a label.
+            examples: the training examples.
+            recipe: the defaults suit a few examples a label.
             on_step: called on this thread with each step taken.
-            begin: an adapter to go on from, with its label set and method.
-            checkpoint: file of an unfinished run's state, to go on from; the caller removes it.
+            begin: an adapter to continue from, with its label set and method.
+            checkpoint: file of an unfinished run's state, to continue from; the caller removes it.
 
         Raises:
             InputError: the examples or the recipe do not fit.

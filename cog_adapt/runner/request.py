@@ -1,4 +1,4 @@
-"""What one request carries for the model, whatever the task: inputs, examples, an adapter."""
+"""The values of one request to the model, for any task: inputs, examples, an adapter."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -25,20 +25,20 @@ _SHOWN = 80
 
 @dataclass(frozen=True)
 class Request:
-    """What one request carries; a door fills in what it has inputs for.
+    """The values of one request; a predictor fills in those that it has inputs for.
 
     Attributes:
         inputs: to answer.
         labels: the label names to score, for a task that has labels and no fixed set.
         examples: rows to adapt to, as text in one of the formats or as a list of objects.
-        examples_file: the same in a file that the server has fetched.
+        examples_file: the same in a file that the server has downloaded.
         adapter: an adapter that the owner may use: its id, `name`, or `name@v2`.
-        weights: an adapter's file that the server has fetched.
-        recipe: how to adapt.
-        strict: refuse examples that would only be warned about in the report.
-        fresh: begin anew though an adapter of a part of the examples is known.
+        weights: an adapter's file that the server has downloaded.
+        recipe: of the adaptation.
+        strict: refuse examples that otherwise cause a warning in the report.
+        fresh: begin anew even if an adapter of a part of the examples is known.
         options: the request's own parameters, of the class of `Task.options`.
-        deterministic: answer as if nobody else asked, bit for bit (see `Query`).
+        deterministic: answer independently of other requests, bit for bit (see `Query`).
     """
 
     inputs: Sequence[Any] = ()
@@ -55,16 +55,16 @@ class Request:
 
 
 def is_large(request: Request) -> bool:
-    """Tell whether to read a request may take long: it has a file, or more than a few rows."""
+    """Return whether reading a request may take long: it has a file, or more than a few rows."""
     most = _FEW_CHARACTERS if isinstance(request.examples, str) else _FEW_ROWS
     return bool(request.examples_file or request.weights or len(request.examples) > most)
 
 
 def read_request_examples(request: Request, task: Task) -> ExampleSet:
-    """Read the examples of a request, by `Task.example`; an empty set where it has none.
+    """Read the examples of a request by `Task.example`; an empty set if it has none.
 
     Raises:
-        InputError: they cannot be read, come twice, or lie in a file that nobody fetched.
+        InputError: they cannot be read, come twice, or lie in a file that was not downloaded.
     """
     if request.examples and request.examples_file:
         raise InputError("`examples` and `examples_file` are both set. Send one of them.")
@@ -83,27 +83,27 @@ def read_request_examples(request: Request, task: Task) -> ExampleSet:
 
 
 def _limits_for(task: Task) -> ExampleLimits:
-    """Return the limits of examples: a row is encoded as an input is, or decoded before."""
+    """Return the limits of examples: a row is encoded like an input, or decoded before."""
     if decodes(task):
         return DEFAULT_LIMITS
     return replace(DEFAULT_LIMITS, max_characters=task.max_characters)
 
 
 def _source(request: Request) -> Source:
-    """Return the rows as they came; a caller need not know where a fetched file lies."""
+    """Return the rows as they were sent, without the path of a downloaded file."""
     if not request.examples_file:
         return request.examples
     return read_text_or_zip(fetched(request.examples_file), DEFAULT_LIMITS.max_total_bytes)
 
 
 def fetched(value: object) -> Path:
-    """Return the path of a file that the server has fetched for this request.
+    """Return the path of a file that the server has downloaded for this request.
 
-    Cog hands a fetched file over as a `Path`, and any other text as it came: that text would be a
-    path of this machine, chosen by the caller.
+    Cog passes a downloaded file as a `Path`, and any other text unchanged: such a text would be a
+    path on this machine, chosen by the caller.
 
     Raises:
-        InputError: the value is no fetched file.
+        InputError: the value is no downloaded file.
     """
     if not isinstance(value, os.PathLike):
         raise InputError(

@@ -1,1 +1,1 @@
-"""A mirror of Cog's HTTP server, for any Cog predictor; knows no torch and no runner."""
+"""A mirror of Cog's HTTP server, for any Cog predictor; imports neither torch nor the runner."""

@@ -1,4 +1,4 @@
-"""What the front process and the worker say to each other about adapters.
+"""The messages between the front process and the worker about adapters.
 
 Metadata travels as JSON bytes, and an adapter's content as the path of a file.
 """
@@ -13,16 +13,16 @@ AdapterFault = Literal["not found", "input", "storage", "unknown"]
 
 
 class AskAdapters(msgspec.Struct, frozen=True, tag=True):
-    """Front to model: do something with an adapter; answered by `AdaptersAnswered`.
+    """Front to model: act on an adapter; answered by `AdaptersAnswered`.
 
     Attributes:
-        number: of the question.
-        action: what to do; `note` and `forget` go to every worker, the others to one.
+        number: of the request.
+        action: `note` and `forget` go to every worker, the others to one.
         owner: of the adapter.
-        adapter_id: of the adapter; "" for one that comes. To be forgotten: a key, or "" for all.
+        adapter_id: of the adapter; "" for an upload. For `forget` a key, or "" for all keys.
         format: of an export.
-        path: the folder of an export, or the file of one that comes.
-        changes: a JSON object; in a note all metadata as another worker has made it, null: gone.
+        path: the folder of an export, or the file of an upload.
+        changes: a JSON object; for `note` all metadata from another worker, null: removed.
     """
 
     number: int
@@ -35,13 +35,13 @@ class AskAdapters(msgspec.Struct, frozen=True, tag=True):
 
 
 class AdaptersAnswered(msgspec.Struct, frozen=True, tag=True):
-    """Model to front: what came of a question.
+    """Model to front: the answer to a request.
 
     Attributes:
-        number: of the question.
+        number: of the request.
         answer: JSON; the path of an exported file is a string.
-        fault: whose fault it is that there is no answer; None with one.
-        error: why there is none.
+        fault: the side at fault if there is no answer; else None.
+        error: the reason.
     """
 
     number: int
@@ -51,7 +51,7 @@ class AdaptersAnswered(msgspec.Struct, frozen=True, tag=True):
 
 
 class AdapterChanged(msgspec.Struct, frozen=True, tag=True):
-    """Model to front: an adapter is there, or is another now; metadata None: it is gone."""
+    """Model to front: an adapter was added or changed; metadata None: it was removed."""
 
     owner: str
     adapter_id: str
@@ -59,12 +59,12 @@ class AdapterChanged(msgspec.Struct, frozen=True, tag=True):
 
 
 class AdaptersListed(msgspec.Struct, frozen=True, tag=True):
-    """Model to front: some of all adapters, once in the life of a worker.
+    """Model to front: a part of the list of all adapters, sent once in the life of a worker.
 
     Attributes:
         metadata: a JSON list.
-        is_last: whether no more of them follow.
-        is_whole: false where they could not be listed.
+        is_last: whether this is the last part.
+        is_whole: false if the adapters could not be listed.
     """
 
     metadata: bytes

@@ -1,4 +1,4 @@
-"""The application: its parts put together, from the start of the worker to its end."""
+"""The application: its parts assembled, from the start of the worker to its end."""
 
 import asyncio
 import contextlib
@@ -45,11 +45,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Launch:
-    """How a server was started: what its flags say, and settings do not.
+    """The start of a server: values from its flags, not its settings.
 
     Attributes:
-        configs: what each worker loads.
-        mode: which worker starts with the server.
+        configs: the code that each worker loads.
+        mode: the kind whose worker starts with the server.
         records: the database.
         metrics: counted from the first request on.
         shut_down: ends the server.
@@ -63,7 +63,7 @@ class Launch:
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Return the application, without its middleware; `launch` says later what it runs.
+    """Return the application, without its middleware; `launch` sets later what it runs.
 
     Args:
         settings: of the operator.
@@ -109,7 +109,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def launch(app: FastAPI, launched: Launch) -> None:
-    """Say what an application of `create_app` runs when it is started."""
+    """Set what an application of `create_app` runs when it is started."""
     app.state.launch = launched
 
 
@@ -120,7 +120,7 @@ def _put_together(
     webhooks: Webhooks,
     traces: PredictionTraces,
 ) -> ServerParts:
-    """Make the parts, from what knows nothing to what knows all."""
+    """Make the parts, from the independent ones to those that use all others."""
     service = _service(settings, started, budgets=budgets, webhooks=webhooks, traces=traces)
     return ServerParts(
         settings=settings,
@@ -167,7 +167,7 @@ def _service(
 
 @contextlib.asynccontextmanager
 async def _running(parts: ServerParts) -> AsyncIterator[None]:
-    """Run everything, from the start of the worker to the end of all that was accepted."""
+    """Run everything, from the start of the worker to the end of all accepted requests."""
     seconds, records = parts.settings.drain_seconds, parts.service.records
     await parts.webhooks.start()
     parts.service.open()
@@ -185,7 +185,7 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
 
 
 async def _prune(records: Records, settings: Settings) -> None:
-    """Delete records and files that are too old, or too much, again and again."""
+    """Periodically delete records and files that are too old, or too many."""
     while True:
         try:
             age = timedelta(days=settings.retention_days)

@@ -1,7 +1,7 @@
-"""How many bytes may be held at once: in all, and by each owner.
+"""Budgets of bytes: in all, and for each owner.
 
-What is not set is a part of the machine's memory or disk, of the cgroup's where that has less; it
-is computed once, at the start.
+A budget that is not set is a share of the machine's memory or disk, or of the cgroup's if that is
+less; it is computed once, at the start.
 """
 
 import math
@@ -58,39 +58,39 @@ class Budget:
         return self._by_owner.largest
 
     def limit_of(self, owner: str) -> float:
-        """Return how many bytes an owner may use."""
+        """Return the most bytes of an owner."""
         return self._by_owner.most_of(owner)
 
     def used_by(self, owner: str) -> int:
-        """Return how many bytes an owner uses now."""
+        """Return the bytes that an owner uses now."""
         return self._by_owner.bytes_of(owner)
 
     def take(self, owner: str, size: int, held: int = 0) -> None:
-        """Use so many bytes more.
+        """Take so many bytes more.
 
         Args:
-            owner: who uses them; empty where no keys are set.
-            size: of what is added.
-            held: of the same body, input or answer before.
+            owner: of the bytes; empty if no keys are set.
+            size: in bytes.
+            held: bytes of the same body, input or answer that were taken before.
 
         Raises:
-            TooLarge: one alone is more than its owner may use.
-            BudgetSpent: together with others it is too much now.
+            TooLarge: this alone is more than its owner may use.
+            BudgetSpent: together with other uses it is too much now.
         """
         if not self._by_owner.fits(owner, size):
             raise self._refusal(owner, size, held)
         self.add(owner, size)
 
     def add(self, owner: str, size: int) -> None:
-        """Count what cannot be refused."""
+        """Count bytes that cannot be refused."""
         self._by_owner.count(owner, size)
 
     def free(self, owner: str, size: int) -> None:
-        """Use so many bytes no longer."""
+        """Release so many bytes."""
         self._by_owner.count(owner, -size)
 
     def is_over(self, owner: str) -> bool:
-        """Return whether more is used than may be, in all or by this owner."""
+        """Return whether the use exceeds the limit, in all or for this owner."""
         while self.used > self.most and any(reclaim() for reclaim in self.reclaimers):
             pass
         return not self._by_owner.fits(owner, 0)
@@ -121,10 +121,10 @@ class MemoryBudgets:
     """The budgets of a server's memory.
 
     Attributes:
-        queue: inputs of predictions that wait or run.
-        events: kept for those who follow, live or late.
-        answers: outputs, logs and metrics of predictions that run.
-        webhooks: that wait to be sent, or for a receiver's answer.
+        queue: inputs of waiting and running predictions.
+        events: kept for followers, live or late.
+        answers: outputs, logs and metrics of running predictions.
+        webhooks: waiting to be sent, or for a receiver's answer.
     """
 
     queue: Budget
@@ -134,7 +134,7 @@ class MemoryBudgets:
 
     @classmethod
     def of(cls, settings: Settings) -> "MemoryBudgets":
-        """Make them by the settings; Cog has none."""
+        """Make them from the settings; Cog has none."""
         return cls(
             queue=_in_memory(
                 name="waiting inputs",
@@ -171,7 +171,7 @@ class MemoryBudgets:
 
 
 def body_budget(settings: Settings) -> Budget:
-    """Make the budget of bodies that are being received and served."""
+    """Make the budget of bodies that are received and served."""
     return _in_memory(
         name="request bodies",
         setting="BODY_BYTES",

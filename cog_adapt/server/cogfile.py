@@ -1,6 +1,6 @@
-"""Read from `cog.yaml` what the server needs: what to run, how many at once, the environment.
+"""Reads the server's part of `cog.yaml`: what to run, how many at once, the environment.
 
-Keys that nothing here reads are left to `cog build`, which checks the whole file.
+Other keys are left to `cog build`, which checks the whole file.
 """
 
 import re
@@ -103,12 +103,12 @@ class Cogfile(_Section):
 
     @property
     def predict_reference(self) -> str | None:
-        """What serves predictions: `run`, or `predict` by its older name."""
+        """The reference for predictions: `run`, or `predict` by its older name."""
         return self.run or self.predict
 
     @property
     def variables(self) -> dict[str, str]:
-        """What `cog build` writes into the image: `environment`, and how to trace."""
+        """The variables that `cog build` writes into the image: `environment`, and the tracing."""
         traces = self.observability and self.observability.traces
         return (traces.variables if traces else {}) | dict(
             line.split("=", 1) for line in self.environment or ()

@@ -1,4 +1,4 @@
-"""Ends the process by force where it does not end by itself in time."""
+"""Ends the process by force if it does not end by itself in time."""
 
 import os
 import threading
@@ -9,9 +9,9 @@ log = structlog.get_logger()
 
 
 def end_by_force_after(seconds: float) -> None:
-    """End this process with code 1, unless it has ended before, whatever then waits for what.
+    """End this process with code 1, unless it has ended before, even if a thread hangs.
 
-    The kernel ends the workers with it; what was accepted is in the records.
+    The kernel ends the workers with it; accepted requests are in the records.
     """
     timer = threading.Timer(seconds, _end, (seconds,))
     timer.daemon = True

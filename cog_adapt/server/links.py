@@ -1,4 +1,4 @@
-"""Logs where the server is reached: by a browser, and by strangers where nothing keeps them out."""
+"""Logs the server's address for a browser, and a warning if strangers can reach it."""
 
 import ipaddress
 import socket
@@ -10,7 +10,7 @@ log = structlog.get_logger()
 
 
 def log_playground(listener: socket.socket) -> None:
-    """Log the link; a server that listens everywhere is shown at this machine's own name."""
+    """Log the link; a server that listens on all addresses is shown under this machine's name."""
     host, port = listener.getsockname()[:2]  # IPv6 has two more
     log.info("try the predictor in a browser", url=playground_url(host, port))
 
@@ -22,9 +22,9 @@ def playground_url(host: str, port: int) -> str:
 
 
 def warn_if_open(listener: socket.socket, *, has_keys: bool) -> None:
-    """Log a warning where others than this host's processes can connect, and no key is asked for.
+    """Log a warning if other hosts can connect, and no key is required.
 
-    A container listens everywhere, and does not see which of its ports the host publishes to whom.
+    A container listens on all addresses, and cannot see where the host publishes its ports.
     """
     host: str = listener.getsockname()[0]
     if not has_keys and not is_loopback(host):
@@ -37,7 +37,7 @@ def warn_if_open(listener: socket.socket, *, has_keys: bool) -> None:
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether an IP address is reached by processes of the same host alone."""
+    """Return whether only processes of the same host can reach an IP address."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""From Cog's flags to a running server."""
+"""Starts a server from Cog's flags."""
 
 import argparse
 import asyncio
@@ -49,8 +49,8 @@ def serve(
 
     Args:
         arguments: Cog's flags.
-        build: makes the application, by `create_app` and whatever is added to it.
-        program: what the command is called in its help.
+        build: makes the application, by `create_app` and additions to it.
+        program: the command's name in its help.
     """
     flags = _read_flags(arguments, program)
     if flags.version:
@@ -77,7 +77,7 @@ def serve(
 
 
 def _take_variables_of_image() -> None:
-    """Set what an image built from `cog.yaml` would have in its environment."""
+    """Set the variables that an image built from `cog.yaml` would have."""
     if COGFILE.exists():
         for name, value in read_cogfile(COGFILE).variables.items():
             os.environ.setdefault(name, value)
@@ -115,7 +115,7 @@ def worker_configs(
     """Return the configuration of each worker.
 
     Raises:
-        ConfigError: there is nothing for this mode.
+        ConfigError: there is no code for this mode.
     """
     stubs: dict[Kind, str | None] = {
         "predict": settings.cog_predict_type_stub,
@@ -146,7 +146,7 @@ def worker_configs(
 
 
 def _concurrency(settings: Settings) -> int | None:
-    """Return the setting, else the decorator's number (None: look), which Cog reads in a build."""
+    """Return the setting, else the decorator's number (None: read it later), as in a Cog build."""
     is_image = any(os.environ.get(name) for name in _STUBS.values())
     return settings.cog_max_concurrency or (1 if is_image and settings.strict_cog else None)
 
@@ -176,7 +176,7 @@ class Server(uvicorn.Server):
 
     Args:
         settings: of the operator.
-        configs: what each worker loads.
+        configs: the code that each worker loads.
         flags: Cog's.
         build: makes the application.
 
@@ -229,13 +229,16 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Exempt what stays from garbage collection: 2,108 requests a second, not 1,765."""
+        """Freeze permanent objects for the garbage collector.
+
+        The server then answers 2,108 requests a second, not 1,765.
+        """
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Apply one limit to open requests and to work that no client waits for."""
+        """Apply one limit to open requests and to work without waiting clients."""
         self._loop = asyncio.get_running_loop()
         parts_in(self._app).service.drain(self._drain_seconds)
         await super().shutdown(sockets)

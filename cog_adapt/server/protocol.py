@@ -1,8 +1,8 @@
-"""What the front process and the worker say to each other.
+"""The messages between the front process and the worker.
 
-Messages are msgpack with a tag, in frames of four bytes of length (big-endian) and that many
-bytes. JSON that a client sent or will get travels as JSON bytes, so that neither side decodes
-what it only passes on. Nothing here is pickled.
+Messages are msgpack with a tag, in frames of four bytes of length (big-endian) and that many bytes.
+A client's JSON travels as JSON bytes in both directions, so that neither side decodes data that it
+only passes on. Nothing here is pickled.
 
 There is one socket for each worker: requests one way, in their order, and reports the other.
 """
@@ -24,7 +24,7 @@ _LENGTH = struct.Struct(">I")
 
 
 def owned(context: dict[str, str], owner: str, *, is_admin: bool = False) -> dict[str, str]:
-    """Return a context that says who asks, whatever it said before; owner "": nobody is named."""
+    """Return a context with this owner, whatever owner it named; "": it names none."""
     others = {name: text for name, text in context.items() if name not in (OWNER_KEY, ADMIN_KEY)}
     if not owner:
         return others
@@ -36,14 +36,14 @@ class _Message(msgspec.Struct, frozen=True, tag=True):
 
 
 class Run(_Message, frozen=True):
-    """Front to model: start a prediction or training; no more than there are slots.
+    """Front to model: start a prediction or training; at most one for each slot.
 
     Attributes:
-        id: of the run, which other messages name.
+        id: of the run, for other messages.
         input: the JSON object of its inputs, already validated; unknown ones are dropped.
-        context: the request's; where API keys are set, it names the key's owner under OWNER_KEY,
-            and has ADMIN_KEY for an admin's.
-        prediction_id: what its client knows it by; two owners may choose the same. Empty: `id`.
+        context: the request's; if API keys are set, it names the key's owner under OWNER_KEY, and
+            has ADMIN_KEY for an admin.
+        prediction_id: the client's id; two owners may choose the same. Empty: `id`.
     """
 
     id: str
@@ -53,12 +53,12 @@ class Run(_Message, frozen=True):
 
     @property
     def shown_id(self) -> str:
-        """The id for logs and for whoever gets its files."""
+        """The id for logs and for receivers of its files."""
         return self.prediction_id or self.id
 
 
 class Cancel(_Message, frozen=True):
-    """Front to model: end the run `id`, which was sent before; it answers with `Finished` too."""
+    """Front to model: end the earlier run `id`; it also answers with `Finished`."""
 
     id: str
 
@@ -80,12 +80,12 @@ class Stop(_Message, frozen=True):
 
 
 class Beat(_Message, frozen=True):
-    """Model to front, again and again from the start on: the process lives.
+    """Model to front, periodically from the start on: the process lives.
 
     Attributes:
-        busy: seconds for which the running tick of the model thread has lasted; 0: none runs.
-        allowed: seconds that this tick said it may take.
-        fatal: why the process must be ended and started again; empty while it need not be.
+        busy: the age in seconds of the model thread's running tick; 0: none runs.
+        allowed: the tick's own limit in seconds.
+        fatal: why the process must be restarted; empty if it need not be.
     """
 
     busy: float = 0.0
@@ -101,7 +101,7 @@ class SetupLog(_Message, frozen=True):
 
 
 class Described(_Message, frozen=True):
-    """Model to front, before setup(): what the code says about itself.
+    """Model to front, before setup(): facts from the code.
 
     Attributes:
         schema: the OpenAPI document as JSON.
@@ -119,8 +119,8 @@ class Ready(_Message, frozen=True):
 
     Attributes:
         self_test: the report of the gradient self-test as JSON; None without a ModelRunner.
-        has_healthcheck: whether there is a `healthcheck()` to ask.
-        has_adapters: whether there is an `adapters` to ask.
+        has_healthcheck: whether the predictor has a `healthcheck()`.
+        has_adapters: whether the predictor has `adapters`.
     """
 
     self_test: bytes | None = None
@@ -129,7 +129,7 @@ class Ready(_Message, frozen=True):
 
 
 class SetupFailed(_Message, frozen=True):
-    """Model to front: setup() has failed; the process stays until it is told to stop.
+    """Model to front: setup() has failed; the process stays until `Stop`.
 
     Attributes:
         error: the exception in one line; its traceback is in the setup logs.
@@ -165,12 +165,12 @@ class Metric(_Message, frozen=True):
 
 
 class Finished(_Message, frozen=True):
-    """Model to front: the prediction has ended; nothing about it follows.
+    """Model to front: the prediction has ended; this is its last message.
 
     Attributes:
-        status: how.
-        is_list: whether the output is the list of all chunks, or the one chunk alone.
-        error: why it failed, without a traceback.
+        status: of its end.
+        is_list: whether the output is the list of all chunks, or the only chunk.
+        error: the reason of a failure, without a traceback.
         predict_time: seconds in run(), inputs and outputs included.
     """
 
@@ -182,7 +182,7 @@ class Finished(_Message, frozen=True):
 
 
 class Health(_Message, frozen=True):
-    """Model to front: what healthcheck() said; None is healthy, or there is none."""
+    """Model to front: the result of healthcheck(); None: healthy, or there is none."""
 
     error: str | None = None
 
@@ -226,12 +226,12 @@ class Frames:
 
     @classmethod
     def of_requests(cls) -> "Frames":
-        """For the worker."""
+        """Make one for the worker."""
         return cls(_requests)
 
     @classmethod
     def of_reports(cls) -> "Frames":
-        """For the front process."""
+        """Make one for the front process."""
         return cls(_reports)
 
     def feed(self, data: bytes) -> list[Any]:
@@ -253,7 +253,7 @@ class Frames:
             raise msgspec.DecodeError(f"a text is not UTF-8: {error.reason}") from error
 
     def _decode_whole(self, view: memoryview) -> tuple[list[Any], int]:
-        """Decode the complete messages at the beginning; return also where the last one ends."""
+        """Decode the complete messages at the beginning; return also the end of the last one."""
         messages, start = [], 0
         while len(view) - start >= _LENGTH.size:
             end = start + _LENGTH.size + _LENGTH.unpack_from(view, start)[0]

@@ -1,7 +1,7 @@
-"""What an operator sets: read once at start-up from the environment, and frozen.
+"""The operator's settings: read once at start-up from the environment, and frozen.
 
-The names without a word on them are Cog's. An image's environment and `cog.yaml` both count;
-the environment wins.
+Names without an explanation are Cog's. An image's environment and `cog.yaml` both count; the
+environment wins.
 """
 
 from pathlib import Path

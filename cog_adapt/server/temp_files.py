@@ -16,17 +16,17 @@ _OURS = re.compile(r"tmp[0-9a-f]{8}_[a-z0-9_]{8}.*", re.DOTALL)  # a prefix and 
 
 
 def new_prefix() -> str:
-    """Make the beginning of a process's file names: as Python's own, with eight random digits."""
+    """Make a prefix for a process's file names: like Python's own, with eight random digits."""
     return f"tmp{secrets.token_hex(4)}_"
 
 
 def folder_prefix(prefix: str) -> str:
-    """Return the beginning of the names of folders that go with one process's files."""
+    """Return the prefix of folder names that belong to one process's files."""
     return f"{prefix}front_"
 
 
 def remove_temp_files(prefix: str) -> None:
-    """Remove the files whose names begin so, and the front's folders."""
+    """Remove the files with this prefix, and the front's folders."""
     for path in Path(tempfile.gettempdir()).glob(f"{folder_prefix(prefix)}*"):
         shutil.rmtree(path, ignore_errors=True)
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
@@ -35,9 +35,9 @@ def remove_temp_files(prefix: str) -> None:
 
 
 def remove_old_temp_files(days: float) -> int:
-    """Remove what servers that were killed have left in the folder of temporary files.
+    """Remove the files of killed servers in the folder of temporary files.
 
-    Only files of this user with a name that `new_prefix` begins; nothing else is looked at.
+    Only files of this user with a prefix of `new_prefix` are considered.
 
     Args:
         days: since a file was last written to.

@@ -139,7 +139,7 @@ def _is_unhealthy(value: object) -> bool:
 
 
 def _total(tensor: Tensor) -> Tensor:
-    """Return the sum, which is not finite where a value is not; it may overflow besides."""
+    """Return the sum; it is not finite if a value is not, and may also overflow."""
     return tensor.sum(dtype=torch.float32) if tensor.dtype in _SIXTEEN_BIT else tensor.sum()
 
 
@@ -159,7 +159,7 @@ def _audit_values(parameters: dict[str, nn.Parameter]) -> Iterator[Finding]:
 def _audit_ties(
     module: nn.Module, parameters: dict[str, nn.Parameter], names: list[str]
 ) -> Iterator[Finding]:
-    """Find trained parameters that lie in the memory of another one."""
+    """Find trained parameters that share another parameter's memory."""
     sound = {n: p for n, p in parameters.items() if not is_lazy(p) and not p.is_meta}
     dense = {n: p for n, p in sound.items() if p.layout is torch.strided and p.numel()}
     placed = sorted(

@@ -26,7 +26,7 @@ def grouped(subject: Subject, limits: Limits, forward_seconds: float) -> dict[st
 
 
 def _merged(groups: dict[str, list[str]], most: int) -> dict[str, list[str]]:
-    """Merge neighbouring groups, so that a deep model has at most so many of like length."""
+    """Merge neighbouring groups, so that a deep model has a bounded number of similar length."""
     names = list(groups)
     count = -(-len(names) // -(-len(names) // most))
     bounds = [-(-number * len(names) // count) for number in range(count + 1)]

@@ -1,4 +1,4 @@
-"""Finds the first call of two recorded forwards that gives other values for the same inputs."""
+"""Finds the first call of two recorded forwards with other values for the same inputs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from gradient_check.instruments.recording import Recorder
 
 
 def first_difference(earlier: Recorder, later: Recorder, names: Mapping[int, str]) -> Place:
-    """Return the place of that call in the later forward; nowhere if the two agree.
+    """Return the place of that call in the later forward; no place if the two agree.
 
     Args:
         earlier: of one forward.

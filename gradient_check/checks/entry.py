@@ -1,9 +1,9 @@
-"""Whether the function that a server calls may stand under a mode decorator.
+"""Checks whether the function that a server calls may have a mode decorator.
 
-torch's decorators set a mode for one call. What that call leaves for later, the body of a coroutine
-or of a generator, runs without it; only a generator function that is decorated itself is resumed
-in its mode. A function that returns such a body is known by its source or its return annotation;
-it is not called.
+torch's decorators set a mode for one call. Code that runs after that call, the body of a coroutine
+or of a generator, runs without the mode; only a generator function that is decorated itself is
+resumed in its mode. A function that returns such a body is recognised by its source or its return
+annotation; it is not called.
 """
 
 import ast
@@ -49,7 +49,7 @@ def _layers(function: Any) -> Iterator[Any]:  # noqa: ANN401 - a function, a met
 
 
 def _is_of_a_mode(function: object) -> bool:
-    """Return whether a torch mode's class has wrapped a function into this one."""
+    """Return whether a torch mode's class has made this wrapper."""
     code = getattr(function, "__code__", None)
     return code is not None and code.co_filename.endswith("_contextlib.py")
 
@@ -64,7 +64,7 @@ def _mode_behind(wrapper: Callable[..., object]) -> str:
 
 
 def _how_it_waits(function: Callable[..., object], entry: object) -> str | None:
-    """Return how a function leaves its body, or another's, for later; None if it does not."""
+    """Return how a function defers its body, or another's; None if it does not."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return "is async"
     if inspect.isgeneratorfunction(function):
@@ -109,7 +109,7 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _names_in(function: Callable[..., object], entry: object) -> Mapping[str, object]:
-    """Return the values of the names in a function, as far as they are known before a call."""
+    """Return the values of the names in a function, if they are known before a call."""
     found = inspect.getclosurevars(function)
     names = {**found.builtins, **found.globals, **found.nonlocals}
     consts = function.__code__.co_consts  # with the code of the functions inside
@@ -132,7 +132,7 @@ def _waits(value: ast.expr, names: Mapping[str, object]) -> bool:
 
 
 def _find(node: ast.expr, names: Mapping[str, object]) -> object:
-    """Return the value of `name` or `name.attribute`; None where it is not known."""
+    """Return the value of `name` or `name.attribute`, or None."""
     if isinstance(node, ast.Attribute):
         return getattr(_find(node.value, names), node.attr, None)
     return names.get(node.id) if isinstance(node, ast.Name) else None
@@ -145,7 +145,7 @@ def _is_ready(value: ast.expr) -> bool:
 
 
 def _promises_later(function: Callable[..., object]) -> bool:
-    """Return whether the annotation is an iterator or awaitable; the class of a file is none."""
+    """Return whether the annotation is an iterator or awaitable, but no class of a file."""
     try:
         annotation = inspect.get_annotations(function, eval_str=True).get("return")
     except Exception:  # noqa: BLE001 - an annotation in quotes may be any expression

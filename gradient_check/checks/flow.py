@@ -64,7 +64,7 @@ class GradientFlow:
 
     @property
     def scale(self) -> float:
-        """The size of the loss, or about that of its terms where these cancel each other."""
+        """The size of the loss; if its terms cancel, about the size of the terms."""
         own = self.subject.parameters
         norms = self.gradient_norms or arrived_norms(own)
         gradient = math.hypot(*norms.values())
@@ -78,7 +78,7 @@ class GradientFlow:
         return scale_of(self.loss, gradient * weights_norm)
 
     def observe(self, losses: Tensor) -> None:
-        """Note a forward's losses, the functions of their graph and its leaves."""
+        """Record a forward's losses, and the functions and leaves of their graph."""
         self.kinds = functions_of([losses])
         self.has_graph = losses.requires_grad
         autocasts = self.subject.options.precision.autocasts
@@ -112,6 +112,6 @@ class GradientFlow:
 
 
 def arrived_norms(parameters: Mapping[str, nn.Parameter]) -> dict[str, float]:
-    """Return the norms of the dense gradients that lie on parameters now, before any is judged."""
+    """Return the norms of the dense gradients on parameters now, before any is judged."""
     found = {name: p.grad for name, p in parameters.items() if p.grad is not None}
     return {name: float(grad.norm()) for name, grad in found.items() if not grad.is_sparse}

@@ -1,4 +1,4 @@
-"""Judges parameters that the caller's module freezes, and that the test has thawed."""
+"""Judges parameters that the caller's module freezes and the test has thawed."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -68,7 +68,7 @@ def _error_of_a_step(subject: Subject) -> str:
 
 @contextmanager
 def _freezing(subject: Subject, names: Collection[str]) -> Iterator[None]:
-    """Freeze these parameters, for a while; afterwards all gradients are as before."""
+    """Freeze these parameters for a while; afterwards all gradients are restored."""
     kept = {n: p.grad for n, p in subject.parameters.items() if not subject.is_large}
     subject.frozen = frozenset(names)
     try:

@@ -1,4 +1,4 @@
-"""Reports the backward of a later step that fails, and the line that kept a graph for it."""
+"""Reports a later step's failing backward, and the line that kept a graph for it."""
 
 from torch import Tensor, nn
 
@@ -10,7 +10,7 @@ from gradient_check.instruments.recording import Recorder
 
 
 def report_later_backward(flow: GradientFlow, error: Exception) -> None:
-    """Report an error of a backward although the first one went through."""
+    """Report an error of a backward after the first one succeeded."""
     keeper = keeper_of(flow.subject.replica)
     kept = keeping_of(flow)
     place = kept if kept.line else flow.diagnosis.backward_raised(error)
@@ -30,12 +30,12 @@ def report_later_backward(flow: GradientFlow, error: Exception) -> None:
 
 
 def keeping_of(flow: GradientFlow) -> Place:
-    """Return the line that keeps a result, with its graph, which a later forward uses again."""
+    """Return the line that keeps a result and its graph, which a later forward reuses."""
     return place_of_keeping(flow.diagnosis.forward, _is_older)
 
 
 def _is_older(tensor: Tensor, earlier: Recorder, later: Recorder) -> bool:
-    """Return whether a tensor has a graph of which the later of two forwards made no part."""
+    """Return whether the later of two forwards made no part of a tensor's graph."""
     return tensor.grad_fn is not None and not (
         id(tensor) in later.made or later.maker(tensor.grad_fn)
     )
@@ -51,9 +51,9 @@ def keeper_of(replica: nn.Module) -> str | None:
 
 
 def is_torchs_own(keeper: str, replica: nn.Module) -> bool:
-    """Return whether PyTorch keeps an attribute, computed anew in each forward, with its graph.
+    """Return whether PyTorch itself keeps an attribute, computed anew in each forward.
 
-    Such are the weight of old spectral norm or pruning, and a recurrent net's list of weights.
+    Examples are the weight of old spectral norm or pruning, and a recurrent net's list of weights.
     """
     path, _, name = keeper.rpartition(".")
     part = replica.get_submodule("" if path == "(root)" else path)

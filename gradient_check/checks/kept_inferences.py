@@ -1,7 +1,7 @@
-"""Finds what an inference keeps of the weights outside the module: in a closure, a global, a class.
+"""Finds results of an inference's weights kept outside the module: in a closure, global or class.
 
-Base and replica share that, so that a fresh replica has it too. An inference tensor among what an
-eval forward computes with tells of it.
+Base and replica share these, so a fresh replica has them too. They show as inference tensors among
+the arguments of an eval forward.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ class InferenceTensors(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Run one call, and look at what it is given."""
+        """Run one call, and inspect its arguments."""
         kwargs = kwargs or {}
         if not self.found:
             leaves = tree_leaves((args, kwargs))
@@ -46,7 +46,7 @@ class InferenceTensors(TorchFunctionMode):
 
 
 def evaluated_under_watch(flow: GradientFlow) -> Tensor:
-    """Return the losses of an eval forward; report what it uses of an inference's weights."""
+    """Return the losses of an eval forward; report its uses of an inference's weights."""
     watch = InferenceTensors()
     flow.subject.loss.recorder = watch
     try:
@@ -60,7 +60,7 @@ def evaluated_under_watch(flow: GradientFlow) -> Tensor:
 
 
 def _report(flow: GradientFlow) -> None:
-    """Report a tensor that an inference computed from weights, and that a later forward uses."""
+    """Report a tensor that an inference computed from weights and a later forward uses."""
     place = attempted(lambda: _maker_of_stale(flow), None)
     if place is not None:
         flow.exam.add(
@@ -74,7 +74,7 @@ def _report(flow: GradientFlow) -> None:
 
 
 def _maker_of_stale(flow: GradientFlow) -> Place | None:
-    """Return the call that makes a kept tensor of other values where it is made again."""
+    """Return the call that made a kept tensor and now gives other values."""
     for kept, new, recorder in made_again(flow.diagnosis.forward):
         is_stale = kept.shape == new.shape and not torch.equal(kept, new.detach())
         if is_stale and _is_of_weights(flow, recorder, new):
@@ -83,7 +83,7 @@ def _maker_of_stale(flow: GradientFlow) -> Place | None:
 
 
 def _is_of_weights(flow: GradientFlow, recorder: Recorder, tensor: Tensor) -> bool:
-    """Return whether a recorded forward made a tensor from weights that the module trains."""
+    """Return whether a recorded forward made a tensor from trained weights."""
     trains = flow.guard.requires_grad
     weights = {id(p) for name, p in flow.subject.parameters.items() if trains[name]}
     waiting, seen = [tensor], set[int]()

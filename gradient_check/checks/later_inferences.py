@@ -1,7 +1,7 @@
-"""Checks that an inference sees weights that changed after an earlier inference of one module.
+"""Checks that an inference sees weights that changed since the module's last inference.
 
-An adapter is served from a replica of its own, which hides a weight that is merged once for
-inference. A loop that evaluates and trains one module meets it.
+A server gives each adapter a replica of its own, which hides a weight merged once for inference. A
+loop that evaluates and trains one module shows it.
 """
 
 from collections.abc import Mapping, Sequence

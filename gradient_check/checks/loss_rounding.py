@@ -1,7 +1,7 @@
-"""Measures how far rounding moves a loss, which its value does not tell where its terms cancel.
+"""Measures the rounding of a loss, which its value does not show if its terms cancel.
 
-Two means around 100 whose difference is 0.001 give that difference to 1e-5 at best. Along steps too
-short to bend it a loss without rounding lies on a line, whatever its slope.
+Two means around 100 with a difference of 0.001 give that difference to 1e-5 at best. Along steps
+too short to bend it, a loss without rounding lies on a line, whatever its slope.
 """
 
 import math
@@ -23,7 +23,7 @@ _STEPS = 6
 _LONGER = (1, 10, 100)
 CANCELLED = 30  # times the loss: smaller terms are as exact as it
 SHORT = 1e-5
-"""The first step's length, of the tensors' norm: it bends no loss."""
+"""The first step's length, relative to the tensors' norm: too short to bend a loss."""
 
 
 class LossRounding:
@@ -42,7 +42,7 @@ class LossRounding:
         self._known: tuple[StandIns, float] | None = None
 
     def while_held(self, stops: StandIns) -> float:
-        """Return how far rounding moves the loss while stops are held; 0 without a gradient.
+        """Return the loss's rounding while stops are held; 0 without a gradient.
 
         It is measured once for the same stops.
         """
@@ -57,16 +57,16 @@ class LossRounding:
         loss: float,
         stops: StandIns,
     ) -> Verdict:
-        """Return a comparison's verdict; one that finds nothing right is taken again by rounding.
+        """Return a comparison's verdict; a bad one is repeated with the measured rounding.
 
-        Where terms of the loss cancel, its value is no measure of its rounding, and of the steps
-        that are long enough: the size of these terms is.
+        If terms of the loss cancel, their size and not the loss's value determines its rounding and
+        the length of steps.
 
         Args:
             compare: compares within limits, for a loss of a size.
-            limits: the limits, and what is known of noise.
+            limits: the limits, and the known noise.
             loss: the loss.
-            stops: which are held.
+            stops: the stops that are held.
         """
         verdict = compare(limits, loss)
         if not (verdict.wrong or verdict.rough):
@@ -96,15 +96,15 @@ def rounding_of(
     directions: Sequence[Direction],
     size: float,
 ) -> float:
-    """Return how far rounding moves a loss, as its distance from a line shows.
+    """Return a loss's rounding, measured as its distance from a line.
 
-    Where a loss stays the same along such steps they are too short to cross its rounding, and
-    longer ones are taken.
+    If a loss is constant along such steps, they are too short to cross its rounding, and longer
+    steps are taken.
 
     Args:
         forward: computes the loss at the tensors' present values.
-        tensors: float tensors without a graph; left as they were except for rounding.
-        directions: what they are moved along.
+        tensors: float tensors without a graph; restored except for rounding.
+        directions: along which they are moved.
         size: of the first step, in directions.
     """
     for times in _LONGER:

@@ -14,7 +14,7 @@ _RATIO = 1e3  # between neighbouring blocks of one list
 
 
 def judge_magnitudes(flow: GradientFlow) -> Numbers:
-    """Warn of layers whose gradient is very small or large, and of leaps between blocks."""
+    """Warn of layers with very small or large gradients, and of leaps between blocks."""
     layers = {layer: norm for layer, norm in by_layer(flow.gradient_norms).items() if norm > 0}
     small = [layer for layer, norm in layers.items() if norm < _SMALLEST]
     large = [layer for layer, norm in layers.items() if _LARGEST < norm < math.inf]
@@ -43,7 +43,7 @@ def judge_magnitudes(flow: GradientFlow) -> Numbers:
 
 
 def _judge_leaps(flow: GradientFlow) -> None:
-    """Warn of neighbours in the longest list of blocks whose norms are far apart."""
+    """Warn of neighbours with very different norms in the longest list of blocks."""
     groups = group_by_block(flow.subject.replica, list(flow.gradient_norms))
     numbered = {block: own for block, own in groups.items() if block.rpartition(".")[2].isdigit()}
     blocks = {b: math.hypot(*(flow.gradient_norms[n] for n in own)) for b, own in numbered.items()}

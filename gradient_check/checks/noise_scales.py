@@ -1,6 +1,6 @@
-"""Tells parameters that shape the noise which training draws: an inference without it needs none.
+"""Recognises parameters that shape the noise of training, which inference need not use.
 
-Such are those of a noisy gate, or of a posterior's spread.
+Examples are those of a noisy gate, or of a posterior's spread.
 """
 
 import re
@@ -17,14 +17,14 @@ _DRAWS = re.compile(r"rand|normal|uniform_|bernoulli|exponential_|multinomial|po
 
 
 def shape_noise(flow: GradientFlow, names: Collection[str]) -> bool:
-    """Return whether all these parameters scale what training draws, or are what it is drawn by."""
+    """Return whether all these parameters scale a draw of training, or are its arguments."""
     recorder, _ = flow.diagnosis.forward.record()
     own = {name: flow.subject.parameters[name] for name in names}
     return _shaping(recorder, own) == set(names)
 
 
 def _shaping(recorder: Recorder, parameters: Mapping[str, nn.Parameter]) -> set[str]:
-    """Return the parameters whose values scale a draw, or are given to the call that draws."""
+    """Return the parameters whose values scale a draw, or are passed to the drawing call."""
     flows = {id(parameter): {name} for name, parameter in parameters.items()}
     noise: set[int] = set()
     found: set[str] = set()

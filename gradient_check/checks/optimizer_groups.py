@@ -1,4 +1,4 @@
-"""Checks the optimizer's groups before its first step: what they hold, and at which rate."""
+"""Checks the optimizer's groups before its first step: their parameters and rates."""
 
 import inspect
 from typing import Any
@@ -9,10 +9,10 @@ from gradient_check.instruments.subject import Subject
 
 
 def optimizer_fits(subject: Subject, exam: Examination) -> bool:
-    """Return whether the optimizer holds each trained parameter and nothing else; reports why not.
+    """Return whether the optimizer holds exactly the trained parameters; report why not.
 
-    One that needs a closure does not fit either. A learning rate of 0 is reported too, but keeps
-    nobody from taking a step.
+    An optimizer that needs a closure does not fit either. A learning rate of 0 is reported, but
+    steps are still taken.
     """
     optimizer = subject.step.optimizer
     groups = optimizer.param_groups

@@ -1,6 +1,6 @@
-"""What PEFT's adapters need before they can be trained, where they are merged, off or frozen.
+"""Remedies for PEFT's adapters that cannot be trained: merged, disabled or frozen ones.
 
-PEFT is not imported: its layers and models are known by the attributes that they have.
+PEFT is not imported: its layers and models are recognised by their attributes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from torch import nn
 
 
 def advice_for_unused(module: nn.Module, names: Iterable[str]) -> str:
-    """Return the remedy where a PEFT layer leaves its adapter out of the forward; else nothing."""
+    """Return the remedy if a PEFT layer skips its adapter in the forward; else ""."""
     owners = ((module.get_submodule(path), name) for name in names for path in _above(name))
     return next(filter(None, (_advice_of(part, name) for part, name in owners)), "")
 
@@ -39,7 +39,7 @@ def _advice_of(part: Any, name: str) -> str:  # noqa: ANN401 - a module with PEF
 
 
 def advice_for_frozen(module: nn.Module) -> str:
-    """Return the remedy where PEFT has loaded an adapter for inference; else nothing."""
+    """Return the remedy if PEFT has loaded an adapter for inference; else ""."""
     found = (getattr(part, "peft_config", None) for part in module.modules())
     configs = (each for config in found if isinstance(config, dict) for each in config.values())
     if not any(getattr(config, "inference_mode", False) for config in configs):

@@ -1,8 +1,7 @@
 """Step 7, after the forward: checks that the same seed and values give the same loss.
 
-Else differences would measure something else than the gradient. A forward that computes another
-function from call to call is told from noise: its losses repeat, or are the same once the numbers
-that it keeps are put back.
+Otherwise differences would not measure the gradient. A forward that alternates between functions
+differs from noise: its losses repeat, or are equal once its kept numbers are restored.
 """
 
 import time

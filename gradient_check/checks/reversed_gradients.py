@@ -23,7 +23,7 @@ def judge_reversed_gradients(flow: GradientFlow) -> None:
 
 
 def _is_wrong_everywhere(flow: GradientFlow, pattern: str, factor: float) -> bool:
-    """Return whether a declared factor is wrong here and near by: next to a kink both may be."""
+    """Return whether a declared factor is wrong here and nearby: next to a kink both may be."""
     if not flow.slopes.sites or pattern not in flow.slopes.sites.places:
         return False
     ways = (DirectionKind.GRADIENT, DirectionKind.BENT)

@@ -2,8 +2,8 @@
 
 The 16 bits are those of the check's precision, or of the module's own casts.
 
-Both are taken at the same points near by. Rounding errors differ from point to point; the error of
-a wrong backward stays, and shows as far as it stands out of what differs.
+Both are taken at the same nearby points. Rounding errors differ from point to point; the error of a
+wrong backward is constant, and is seen if it exceeds them.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Finds why inference and an eval forward with gradients differ. Runs only after they did.
+"""Finds why inference and an eval forward with gradients differ. Runs only after they differed.
 
-Either a forward goes on with what an earlier call kept, at other weights, or the code takes another
-way where no gradients are recorded.
+Either a forward reuses a result that an earlier call kept, at other weights, or the code takes
+another path while no gradients are recorded.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -113,13 +113,13 @@ def _recorded_inference(subject: Subject) -> tuple[Recorder, dict[int, str]]:
 
 
 def _diverging(expected: Recorder, found: Recorder) -> RecordedCall | None:
-    """Return the call at which one recorded forward leaves the way of another, to other values.
+    """Return the call at which one recorded forward leaves another's path and its values differ.
 
-    A part that is computed by other calls, and gives the same, is no such call.
+    A part computed by other calls with equal results is no such call.
 
     Args:
         expected: of one forward.
-        found: of another at the same values and inputs, of which the call is.
+        found: of another at the same values and inputs; the call is one of these.
     """
     ours, theirs = expected.events[:_MOST], found.events[:_MOST]
     own, its = ([(e.name, e.stack.position) for e in events] for events in (ours, theirs))
@@ -140,7 +140,7 @@ def _diverging(expected: Recorder, found: Recorder) -> RecordedCall | None:
 def _with_other_values(
     events: Sequence[RecordedCall], others: Sequence[RecordedCall]
 ) -> Iterator[tuple[RecordedCall, RecordedCall]]:
-    """Yield the pairs of calls that got, or gave, other values."""
+    """Yield the pairs of calls with other arguments or results."""
     for one, other in zip(events, others, strict=True):
         if not (_all_near(one.inputs, other.inputs) and _all_near(one.outputs, other.outputs)):
             yield one, other

@@ -1,6 +1,6 @@
-"""The shake test: moves parameters that get no gradient, to see whether the loss depends on them.
+"""The perturbation test: moves parameters without a gradient; does the loss depend on them?
 
-A missing gradient alone cannot tell a cut graph from a parameter that is not used.
+A missing gradient alone does not distinguish a cut graph from an unused parameter.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Warns of batch norms that a training forward would give one value for each channel.
+"""Warns of batch norms that would get a single value for each channel in training.
 
-The test runs norms in eval mode, as an adaptation does, so that it would not meet their refusal.
+The test runs norms in eval mode, as an adaptation does, so it does not trigger their error.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from gradient_check.findings.report import count, some
 def warning_of_single_rows(
     exam: Examination, module: nn.Module, replica: nn.Module
 ) -> Iterator[None]:
-    """Look at what a forward of the replica gives to the batch norms that the module trains in.
+    """Watch the inputs of the module's training batch norms in a forward of the replica.
 
     Args:
         exam: gets the warning.

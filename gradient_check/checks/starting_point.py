@@ -1,7 +1,7 @@
 """Step 9 at the module's own values: parameters that no step can move from there.
 
-A factor whose partner is 0 has no gradient, and so has the partner if the factor is 0 too (both of
-LoRA's matrices, say). Perturbed values hide that.
+A factor whose partner is 0 has no gradient, and if both are 0 (both of LoRA's matrices, say),
+neither has one. Perturbed values hide that.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Reports parameters in the graph that the module does not hold: no optimizer has them."""
+"""Reports parameters in the graph that are missing from the module: no optimizer has them."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,7 +13,7 @@ from gradient_check.instruments.held_tensors import unregistered
 
 
 def judge_strangers(flow: GradientFlow) -> None:
-    """Report leaves that get a gradient although neither the module nor its loss registers them."""
+    """Report leaves with a gradient that neither the module nor its loss registers."""
     subject, module = flow.subject, flow.guard.module
     loss: object = subject.loss.loss
     holders = [subject.replica, subject.base, module]
@@ -46,14 +46,14 @@ def judge_strangers(flow: GradientFlow) -> None:
 
 
 def _late(copies: Iterable[nn.Module], module: nn.Module) -> dict[int, str]:
-    """Return, by id, the names of parameters that a forward registers: no optimizer has them."""
+    """Return, by id, the names of parameters registered in a forward: no optimizer has them."""
     known = dict(module.named_parameters(remove_duplicate=False))
     named = (pair for copy in copies for pair in copy.named_parameters())
     return {id(parameter): name for name, parameter in named if name not in known}
 
 
 def _report_hidden(flow: GradientFlow, hidden: Mapping[int, str], *, are_late: bool) -> None:
-    """Report parameters that the module holds, but does not register."""
+    """Report parameters that the module holds without registering them."""
     subject, names = flow.subject, sorted(set(hidden.values()))
     everything = {n for n, p in flow.guard.module.named_parameters() if p.is_floating_point()}
     place = _origin_of(flow, hidden)
@@ -75,7 +75,7 @@ def _report_hidden(flow: GradientFlow, hidden: Mapping[int, str], *, are_late: b
 
 
 def _origin_of(flow: GradientFlow, hidden: Mapping[int, str]) -> Place:
-    """Return the line that assigns what holds a parameter; else the line that uses it."""
+    """Return the line that assigns a parameter's holder; else the line that uses it."""
     module, path = flow.subject.replica, min(hidden.values())
     line = assigned(module, path)
     if line is None:
@@ -87,16 +87,16 @@ def _origin_of(flow: GradientFlow, hidden: Mapping[int, str]) -> Place:
 
 
 def _uses_of(flow: GradientFlow, wanted: Callable[[set[int]], set[int]]) -> list[RecordedCall]:
-    """Return the calls of a forward that compute with those of its leaves that are wanted."""
+    """Return a forward's calls that compute with the wanted leaves."""
     recorder, losses = flow.diagnosis.forward.record()
     leaves = set() if losses is None else wanted({*reached_leaves(losses)})
     return [event for event in recorder.events if event.leaves & leaves and event.stack.position]
 
 
 def _lasting(flow: GradientFlow, leaves: Mapping[int, Tensor]) -> dict[int, Tensor]:
-    """Return those leaves that a second forward uses too: parameters, but for their class.
+    """Return the leaves that a second forward also uses: parameters, except for their class.
 
-    A leaf that a forward makes for itself (to take a penalty's gradient, say) is none.
+    A leaf that a forward makes for itself (to take a penalty's gradient, say) is not one.
     """
     again: dict[int, Tensor] = {}
     flow.subject.loss.observer = lambda losses: again.update(reached_leaves(losses))

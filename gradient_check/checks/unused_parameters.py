@@ -181,7 +181,7 @@ def _report_cache(flow: GradientFlow, names: list[str], place: Place) -> None:
 
 
 def _reached_elsewhere(subject: Subject, number: int, times: int) -> set[str]:
-    """Return the parameters in the graph of a forward of another seed and rows, far from here."""
+    """Return the parameters in the graph of a forward with another seed, other rows and values."""
     here = subject.probe
     rows = variant(here, number, times=times) if times else here
     reached = _reached_with(subject, number, rows)
@@ -191,7 +191,7 @@ def _reached_elsewhere(subject: Subject, number: int, times: int) -> set[str]:
 
 
 def _reached_with(subject: Subject, number: int, probe: Any) -> set[str]:  # noqa: ANN401
-    """Return the parameters in the graph of a forward with this probe; none where it raises."""
+    """Return the parameters in the graph of a forward with this probe; none if it raises."""
     here, subject.probe = subject.probe, probe
     reached: dict[int, Tensor] = {}
     kept, subject.seed = subject.seed, derive_seed(subject.options.seed, "elsewhere", number)

@@ -1,4 +1,4 @@
-"""Step 11: takes a step of the real optimizer, which the next forward must see."""
+"""Step 11: takes a step of the real optimizer, which the next forward must reflect."""
 
 import math
 from dataclasses import dataclass
@@ -134,6 +134,6 @@ def _report_sparse(flow: GradientFlow, error: RuntimeError, names: list[str]) ->
 
 
 def _prepare(subject: Subject, samples: EntrySamples, *_: object) -> None:
-    """Note what the optimizer is about to change, just before it makes its own tensors."""
+    """Record the optimizer's parameters just before it makes its own tensors."""
     samples.take()
     subject.give_back()

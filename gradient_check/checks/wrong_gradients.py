@@ -1,4 +1,4 @@
-"""Reports gradients that differ from the loss's slope: intended stops apart, with the culprit."""
+"""Reports gradients that differ from the loss's slope, except intended stops, with the culprit."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Step 10 for single entries: checks that one without gradient does not change the loss."""
+"""Step 10 for single entries: checks that the loss does not depend on an entry without gradient."""
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.moving_zeros import note_moving_zeros, zeros_move

@@ -1,4 +1,4 @@
-"""Step 9 for gradients that are exactly 0: lost on the way, or dead on this probe."""
+"""Step 9 for gradients that are exactly 0: lost on the way, or inactive on this probe."""
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.shaking import Perturbation

@@ -1,1 +1,1 @@
-"""From a fault to the module and the line behind it; runs after a failure alone."""
+"""Finds the module and the line behind a fault; runs only after a failure."""

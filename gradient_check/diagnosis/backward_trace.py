@@ -21,13 +21,13 @@ Kind = str | None
 
 @dataclass
 class _Passage:
-    """The kinds of the gradients that entered a node in backward and that left by each edge."""
+    """The kinds of gradients that entered a node in backward and that left by each edge."""
 
     came: list[Kind] = field(default_factory=list)
     went: list[Kind] = field(default_factory=list)
 
     def may_begin(self, bad: Kind) -> bool:
-        """Return whether bad gradients can begin here: sound ones entered (for NaN: or zeros)."""
+        """Return whether bad gradients can begin here: good ones entered (for NaN: or zeros)."""
         if "nonfinite" in self.came:
             return False
         return bad == "nonfinite" or "fine" in self.came
@@ -71,7 +71,7 @@ class BackwardTrace:
         return self._first(names, modules, bad=None)
 
     def spoilt(self, names: Collection[str], modules: dict[int, str], *, nonfinite: bool) -> Place:
-        """Find the node that got a sound gradient and passed on zeros, or values not finite."""
+        """Find the node that got a good gradient and passed on zeros, or values not finite."""
         return self._first(names, modules, bad="nonfinite" if nonfinite else "zero")
 
     def _first(self, names: Collection[str], modules: dict[int, str], bad: Kind) -> Place:

@@ -1,6 +1,6 @@
 """Finds the line of a forward that writes to parameters or buffers. Runs only after a failure.
 
-Inference is looked at as well as training: a forward may write where no gradients are recorded.
+Inference is examined as well as training: a forward may write while no gradients are recorded.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -24,7 +24,7 @@ def place_of_write(forward: ForwardDiagnosis, names: Collection[str]) -> Place:
 
     Args:
         forward: records the forwards of its subject.
-        names: of the parameters and buffers that are not as they were.
+        names: of the changed parameters and buffers.
     """
     subject = forward.subject
     written = _tensors_of(subject.replica)  # as they are before the forward
@@ -51,7 +51,7 @@ def _private_base(subject: Subject) -> nn.Module:
 def _recorded(
     subject: Subject, module: nn.Module, recorder: Recorder | None
 ) -> Callable[[], object]:
-    """Return what runs an inference of a module under a recorder."""
+    """Return a function that runs a module's inference under a recorder."""
 
     def run() -> object:
         subject.loss.recorder = recorder
@@ -70,7 +70,8 @@ def _tensors_of(module: nn.Module) -> list[Tensor]:
 def _write_to(tensors: Iterable[Tensor], recorder: Recorder) -> RecordedCall | None:
     """Return the call that writes to one of some tensors.
 
-    Of several, it is the first that writes other tensors' values: a counter's comes after it.
+    Of several calls, it is the first that writes other tensors' values: a counter's write comes
+    later.
     """
     own = list(tensors)
     known, storages = {id(t) for t in own}, {address(t) for t in own}

@@ -1,6 +1,6 @@
-"""Finds, in a class's source, the line that computes from a parameter what is used in its place.
+"""Finds, in a class's source, the line that computes a substitute from a parameter once.
 
-Such a value is computed where the module is made, so that no later change of the parameter reaches
+The substitute is computed where the module is made, so later changes of the parameter do not reach
 it. Runs only after a failure.
 """
 
@@ -18,7 +18,7 @@ _OF_NO_VALUES = ("shape", "size", "dtype", "device", "ndim", "dim", "numel", "is
 
 
 def computed_once(module: nn.Module, path: str, ran: Collection[Position]) -> Position | None:
-    """Return the line that gives an attribute a value which is computed from a parameter.
+    """Return the line that assigns an attribute a value computed from a parameter.
 
     Args:
         module: the outermost module.
@@ -39,7 +39,7 @@ def computed_once(module: nn.Module, path: str, ran: Collection[Position]) -> Po
 
 
 def _kept_values(function: ast.FunctionDef, chain: Sequence[str], used: set[str]) -> Iterator[int]:
-    """Yield the lines of a function that give attributes in use what comes from a parameter."""
+    """Yield a function's lines that assign used attributes values from a parameter."""
     derived: set[str] = set()
     kinds = ast.Assign | ast.AnnAssign | ast.Expr
     statements = [node for node in ast.walk(function) if isinstance(node, kinds)]
@@ -70,7 +70,7 @@ def _leads(node: ast.AST, chain: Sequence[str]) -> bool:
 
 
 def _given(node: ast.Assign | ast.AnnAssign | ast.Expr) -> set[str]:
-    """Return the attributes that a statement gives a value."""
+    """Return the attributes that a statement assigns."""
     if isinstance(node, ast.Expr):
         call = node.value
         is_setter = isinstance(call, ast.Call) and ast.unparse(call.func).endswith(_REGISTERS)

@@ -1,6 +1,6 @@
 """Finds copies of parameter values: the original's, copies in attributes, caches.
 
-Runs only after a failure, like the diagnosis that it relies on.
+Runs only after a failure, like the diagnosis that it uses.
 """
 
 from collections.abc import Collection, Iterator

@@ -55,7 +55,7 @@ def likeliest(
 
 
 def is_step_call(event: RecordedCall) -> bool:
-    """Return whether a call may be what makes a function a step function."""
+    """Return whether a call may make a function a step function."""
     return event.name in STEP_CALLS | COMPARISONS
 
 
@@ -105,7 +105,7 @@ def _chooses(event: RecordedCall) -> bool:
 
 
 def is_of_one_element(node: Any) -> bool:  # noqa: ANN401 - nodes have no common type in Python
-    """Return whether a node is a softmax over one element, which is 1 whatever it is given.
+    """Return whether a node is a softmax over one element, which is always 1.
 
     The node's graph must not have been freed by a backward yet.
     """

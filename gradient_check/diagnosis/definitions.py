@@ -1,7 +1,7 @@
-"""Finds, in the source of modules' classes, the lines that give an attribute its value.
+"""Finds, in the source of modules' classes, the lines that assign an attribute.
 
-Runs only after a failure. A line is where the remedy belongs, so the first assignment counts, and
-one of None or of an annotation alone does not.
+Runs only after a failure. The remedy belongs to the line, so the first assignment counts, and an
+assignment of None or a mere annotation does not.
 """
 
 import ast
@@ -25,7 +25,7 @@ _ZEROS = re.compile(r"zero|(?<![\w.])0(\.0*)?(?![\w.])")
 def assigned(module: nn.Module, path: str) -> str | None:
     """Return the line in its class that assigns a parameter, or an attribute that leads to it.
 
-    That of a registered layer of PyTorch is where the layer is assigned.
+    For a registered layer of PyTorch, the line assigns the layer.
 
     Args:
         module: the outermost module.
@@ -67,9 +67,9 @@ def holder(module: nn.Module, path: str) -> nn.Module:
 
 
 def zeroed(module: nn.Module, path: str) -> str | None:
-    """Return the line that makes a parameter begin at 0, where its text says so.
+    """Return the line that makes a parameter begin at 0, if its text shows that.
 
-    One that names the parameter, or the part that holds it, comes before one of a loop over them.
+    A line that names the parameter, or its holder, comes before a line of a loop over them.
     """
     owners = _owners(module, path)
     scopes = [(scope, name) for owner, name in owners for scope in _scopes(type(owner))]
@@ -218,7 +218,7 @@ def _spells(argument: ast.expr, name: str) -> bool:
 
 
 def _zeroing(scope: ast.ClassDef, pattern: str) -> Iterator[int]:
-    """Yield the lines of statements with zeros whose text has a pattern, forwards apart."""
+    """Yield the lines of statements with zeros whose text has a pattern, except in forwards."""
     methods = [n for n in scope.body if isinstance(n, ast.FunctionDef) and n.name != "forward"]
     inside = (node for method in methods for node in ast.walk(method))
     simple = [n for n in inside if isinstance(n, ast.Assign | ast.AnnAssign | ast.Expr)]

@@ -1,7 +1,7 @@
 """Finds the module and the line behind a gradient that failed. Runs only after a failure.
 
-Each method runs the training forward again under a recorder. It locates faults; the checks
-decide what is one.
+Each method runs the training forward again under a recorder. It locates faults; the checks judge
+them.
 """
 
 from collections.abc import Collection
@@ -111,7 +111,7 @@ class Diagnosis:
         return Interventions(self.subject, self.names).cure(names)
 
     def wrong(self, names: Collection[str], stand_ins: StandIns | None = None) -> Place:
-        """Find what makes these gradients differ from the loss's slope, stand-ins apart."""
+        """Find the cause of these gradients' difference from the loss's slope, except stand-ins."""
         place = earlier_backward(self.forward.record()[0], self.names)
         if place.line:
             return place

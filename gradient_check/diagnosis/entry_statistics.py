@@ -1,7 +1,7 @@
-"""Finds stops that belong to a declared block: statistics of what enters it, for its use alone.
+"""Finds stops that belong to a declared block: statistics of its input, for its use alone.
 
 The scale of a fake quantization is the range of the weight that it quantizes, without a gradient.
-Where the block's gradient is declared to be no slope, so is what it leaves to that range.
+If the block's gradient is declared not to be the slope, the declaration covers that range too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from gradient_check.instruments.recording import Recorder
 
 
 def entry_statistics(recorder: Recorder, sites: Sites) -> set[int]:
-    """Return the indices of the calls that stop a gradient for a declared surrogate block alone.
+    """Return the indices of the calls that stop a gradient only for a declared surrogate block.
 
     Args:
         recorder: a recorded forward.
@@ -36,7 +36,7 @@ def entry_statistics(recorder: Recorder, sites: Sites) -> set[int]:
 
 
 def _is_inside(event: RecordedCall, sites: Sites) -> bool:
-    """Return whether a call is one of a block whose gradient is declared to be no slope."""
+    """Return whether a call is inside a declared surrogate block."""
     patterns = [sites.calls.get(event.index)]
     modules = {id(module): pattern for module, pattern in sites.modules.items()}
     patterns += [modules.get(owner) for owner in event.stack.owners]
@@ -53,7 +53,7 @@ def _is_of(entries: list[Tensor], stop: RecordedCall) -> bool:
 
 
 def _leaves(roots: Iterable[Node], ends: set[Node]) -> Iterator[Tensor]:
-    """Yield the leaves that a graph leads to on ways that pass none of these nodes."""
+    """Yield the leaves that a graph reaches without passing these nodes."""
     waiting: list[Node | None] = list(roots)
     seen = set(ends)
     while waiting:
@@ -68,7 +68,7 @@ def _leaves(roots: Iterable[Node], ends: set[Node]) -> Iterator[Tensor]:
 
 
 def _ends_within(inside: set[int], stop: RecordedCall, recorder: Recorder) -> bool:
-    """Return whether all that comes of stopped values, without a gradient, enters blocks."""
+    """Return whether every use of the stopped values, without a gradient, enters blocks."""
     values = {id(tensor) for tensor in stop.outputs}
     enters = False
     for event in recorder.events[stop.index + 1 :]:

@@ -1,6 +1,6 @@
 """Finds the module and the line of a forward's fault by running it again under a recorder.
 
-Runs only after a failure, which the checks have found.
+Runs only after a failure of a check.
 """
 
 import sys
@@ -70,7 +70,7 @@ class ForwardDiagnosis:
         return raised_at(error.__traceback__, names)
 
     def losses(self) -> Place:
-        """Return the place of the last call that the losses come from."""
+        """Return the place of the last call that computed the losses."""
         recorder, losses = self.record()
         maker = None if losses is None else recorder.made.get(id(losses))
         if maker is None and losses is not None and losses.grad_fn is not None:
@@ -91,7 +91,7 @@ class ForwardDiagnosis:
         return place
 
     def inference_mode(self) -> Place:
-        """Find the inference mode inside the forward that made what the last call refused."""
+        """Find the inference mode inside the forward that made the refused tensor."""
         recorder, _ = self.record()
         seen: set[int] = set()
         waiting = list(recorder.events[-1].inputs) if recorder.events else []
@@ -137,6 +137,6 @@ class ForwardDiagnosis:
 
 
 def uncompiled() -> AbstractContextManager[Any]:
-    """Let compiled code run as it is written, call by call, where a recorder sees its lines."""
+    """Run compiled code as written, call by call, so that a recorder sees its lines."""
     dynamo = sys.modules.get("torch._dynamo")  # imported where something was compiled
     return nullcontext() if dynamo is None else dynamo.set_stance("force_eager")

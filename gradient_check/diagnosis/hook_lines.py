@@ -1,4 +1,4 @@
-"""Finds the line of a backward hook that changes the gradient which it is given.
+"""Finds the line of a backward hook that changes its gradient.
 
 The hook runs under a recorder, in a backward of the subject. Runs only after a failure.
 """
@@ -17,7 +17,7 @@ from gradient_check.instruments.recording import Recorder
 
 
 class WatchedHook:
-    """A hook in whose place this one runs, and notes the call that changed the gradient.
+    """Replaces a hook, and records the call that changed the gradient.
 
     Args:
         hook: of a tensor, of a parameter after accumulation, or of a module.
@@ -28,7 +28,7 @@ class WatchedHook:
         self.change: RecordedCall | None = None
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - a hook takes and gives anything
-        """Run the hook, and note where what it gives comes from."""
+        """Run the hook, and record the origin of its result."""
         given = _tensors(args)
         given += [t.grad for t in given if t.is_leaf and t.grad is not None]
         recorder = Recorder()
@@ -39,18 +39,18 @@ class WatchedHook:
         return result
 
     def place(self, of_hook: Place, names: dict[int, str]) -> Place:
-        """Return the place of the change; of the hook where no call is known to make it."""
+        """Return the place of the change; of the hook if no call is known to make it."""
         line = None if self.change is None else self.change.place(names).line
         return Place(of_hook.module, line or of_hook.line)
 
 
 def _made(recorder: Recorder, result: object) -> RecordedCall | None:
-    """Return the last call on the way to a result whose values are not those it was given."""
+    """Return the last call on the way to a result with values other than its arguments'."""
     return next(filter(None, (_maker_of(recorder, tensor) for tensor in _tensors(result))), None)
 
 
 def _maker_of(recorder: Recorder, tensor: Tensor) -> RecordedCall | None:
-    """Return the last call that gave a tensor its values, calls that hand values on apart."""
+    """Return the last call that gave a tensor its values, except calls that only pass them on."""
     for event in reversed(recorder.events):
         if not any(tensor is each for each in event.outputs):
             continue
@@ -62,7 +62,7 @@ def _maker_of(recorder: Recorder, tensor: Tensor) -> RecordedCall | None:
 
 
 def _unchanged(event: RecordedCall) -> Tensor | None:
-    """Return the argument whose values a call gives again: a copy, another layout, itself."""
+    """Return the argument whose values a call returns: a copy, another layout, itself."""
     if event.writes:
         return None
     output = event.outputs[0]
@@ -71,9 +71,9 @@ def _unchanged(event: RecordedCall) -> Tensor | None:
 
 
 def _written(recorder: Recorder, given: list[Tensor]) -> RecordedCall | None:
-    """Return the last call that wrote to what a hook was given, or that gave it another gradient.
+    """Return the last call that wrote to a hook's argument, or that gave it another gradient.
 
-    Where a parameter gets another tensor as its gradient, it is the call that made this tensor.
+    If a parameter gets another tensor as its gradient, it is the call that made this tensor.
     """
     storages = {address(tensor) for tensor in given}
     for event in reversed(recorder.events):

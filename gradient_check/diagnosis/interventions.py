@@ -1,8 +1,8 @@
 """Proves the cause of a wrong gradient by leaving suspects out.
 
 A `detach`, a `.data`, a hook, a `no_grad` or a gradient taken without `create_graph` is the cause
-if the gradient is right without it. A harmless detach (a softmax's shift) makes no difference and
-is not blamed.
+if the gradient is right without it. A harmless detach (a softmax's shift) makes no difference, so
+it is not reported.
 """
 
 import math
@@ -36,7 +36,7 @@ class _Hook(NamedTuple):
     key: int
 
     def replaced(self, other: Callable[..., Any] | None) -> Callable[[], None]:
-        """Put another hook in its place, or None; return the function that puts it back."""
+        """Replace it by another hook, or None; return the function that restores it."""
         before = dict(self.table)
         if other is None:
             del self.table[self.key]
@@ -54,9 +54,9 @@ class Interventions:
     """Repeats the gradients with one suspect left out at a time.
 
     Args:
-        subject: its gradients are taken.
+        subject: gives the gradients.
         modules: names of the replica's modules, by their ids.
-        stand_ins: stops that are no suspects, and are held while slopes are compared.
+        stand_ins: intended stops, held while slopes are compared.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Interventions:
 
     @contextmanager
     def _put_by(self, names: Collection[str]) -> Iterator[None]:
-        """Put the gradients aside, for a while."""
+        """Set the gradients aside for a while."""
         own = self.subject.parameters
         kept = {n: p.grad for n, p in own.items() if not self.subject.is_large}
         try:
@@ -84,7 +84,7 @@ class Interventions:
                 parameter.grad = kept.get(name)
 
     def is_right(self, names: Collection[str]) -> bool:
-        """Return whether these gradients are right as the forward is now."""
+        """Return whether these gradients are right in the present forward."""
         with self._put_by(names):
             return self._is_cured(names, ())
 
@@ -193,7 +193,7 @@ class Interventions:
 
 
 def _cause_of(event: RecordedCall) -> Position | None:
-    """Return the line that takes the graph from a call, or sets a hook; None if it has its graph.
+    """Return the line that takes the graph from a call, or sets a hook, or None.
 
     All calls of a block without gradients have the block's line.
     """

@@ -25,7 +25,7 @@ from gradient_check.instruments.recording import Recorder
 def place_of_overwriting(
     forward: ForwardDiagnosis, interventions: Interventions, names: Collection[str]
 ) -> Place:
-    """Return the last write to what a custom function keeps, if wrong gradients come from it.
+    """Return the last write to a custom function's kept tensor, if it causes wrong gradients.
 
     The proof is a backward that is right once the function keeps copies.
 
@@ -55,7 +55,7 @@ def _kinds_of(forward: ForwardDiagnosis) -> list[Any]:
 
 
 def _noted(ctx: Any, recorder: Recorder) -> list[tuple[int, Tensor]]:  # noqa: ANN401
-    """Return what a context keeps, each with the number of the call that comes next."""
+    """Return a context's kept tensors, each with the number of the next call."""
     held = tensors_in(dict(vars(ctx)))
     return [(len(recorder.events), tensor) for tensor in held]
 
@@ -74,14 +74,14 @@ def _writes_after(kept: Sequence[tuple[int, Tensor]], recorder: Recorder) -> lis
 
 
 def _keep_copies(ctx: Any) -> None:  # noqa: ANN401
-    """Put copies in the place of the tensors that a context keeps as they are."""
+    """Replace the tensors that a context keeps by copies."""
     for name, value in list(vars(ctx).items()):
         setattr(ctx, name, tree_map_only(Tensor, lambda t: t.detach().clone(), value))
 
 
 @contextmanager
 def _watched(kinds: Sequence[Any], see: Callable[[Any], object]) -> Iterator[None]:
-    """Show the contexts of custom functions, for a while, when their forwards have ended."""
+    """Pass on the contexts of custom functions when their forwards have ended, for a while."""
     with ExitStack() as stack:
         for kind in kinds:
             stack.enter_context(replaced(kind, _functions_of(kind, see)))
@@ -89,7 +89,7 @@ def _watched(kinds: Sequence[Any], see: Callable[[Any], object]) -> Iterator[Non
 
 
 def _functions_of(kind: Any, see: Callable[[Any], object]) -> dict[str, Callable[..., Any]]:  # noqa: ANN401
-    """Return the function that takes the place of the one which gets the context."""
+    """Return the replacement of the function that gets the context."""
     run, note = kind.forward, kind.setup_context
 
     def forward(ctx: Any, *args: Any) -> Any:  # noqa: ANN401 - a custom function takes anything

@@ -1,6 +1,6 @@
-"""Finds the call that made a tensor which an earlier inference keeps, in a closure's dict, say.
+"""Finds the call that made a tensor kept from an earlier inference, in a closure's dict, say.
 
-The holder forgets it for a while, and a recorded forward makes it again. Runs only after a failure.
+The holder drops it for a while, and a recorded forward makes it again. Runs only after a failure.
 """
 
 import gc
@@ -23,7 +23,7 @@ Forget = Callable[[], Callable[[], object]]  # forgets; gives what puts back, an
 
 
 def maker_of_inference_tensor(forward: ForwardDiagnosis) -> Place:
-    """Return the call that makes an inference tensor which the last recorded call got."""
+    """Return the call that makes the inference tensor given to the last recorded call."""
     recorder, _ = forward.record()
     kept = _kept_of(recorder, list(recorder.events[-1].inputs) if recorder.events else [])
     del recorder  # the record is no holder
@@ -34,9 +34,9 @@ def maker_of_inference_tensor(forward: ForwardDiagnosis) -> Place:
 
 
 def made_again(forward: ForwardDiagnosis) -> Iterator[tuple[Tensor, Tensor, Recorder]]:
-    """Yield each inference tensor that an eval forward was given, and what that makes in its place.
+    """Yield each inference tensor given to an eval forward, with its new counterpart.
 
-    Its holder forgets it for a while; the record of the forward comes with them.
+    Its holder drops it for a while; the record of the forward comes with them.
     """
     recorder, _ = forward.record(training=False)
     kept = _kept_of(recorder, [tensor for event in recorder.events for tensor in event.inputs])
@@ -78,7 +78,7 @@ def _made_again(
 
 
 def _ways_to_forget(tensor: Tensor, apart: object) -> list[tuple[Forget, int]]:
-    """Return how to make each holder forget a tensor, and its place among what is forgotten."""
+    """Return how to make each holder drop a tensor, and the tensor's place among the dropped."""
     ways: list[tuple[Forget, int]] = []
     value: object = tensor
     for _ in range(_DEPTH):  # a tuple is forgotten by what holds it
@@ -108,7 +108,7 @@ def _ways(holder: Any, value: object) -> Iterator[Forget]:  # noqa: ANN401 - any
 
 
 def _class_of(namespace: dict[Any, Any]) -> type | None:
-    """Return the class whose attributes a dict holds: it must be written to by way of the class."""
+    """Return the class whose attributes a dict holds: writes must go through the class."""
     owners = gc.get_referrers(namespace) if "__module__" in namespace else []
     kinds = (each for each in owners if isinstance(each, type))
     return next((kind for kind in kinds if kind.__dict__ == namespace), None)

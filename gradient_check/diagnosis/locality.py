@@ -1,4 +1,4 @@
-"""Finds the module at fault by checking each on its own, with the inputs that it got.
+"""Finds the module at fault by checking each on its own, with its recorded inputs.
 
 The culprit is the innermost module whose own gradient disagrees with its own central differences
 while those of its children agree.
@@ -29,7 +29,7 @@ _MOST_MODULES = 250
 
 @dataclass
 class _Call:
-    """A module and the arguments that it was called with."""
+    """A module and the arguments of its call."""
 
     part: nn.Module
     args: tuple[Any, ...]
@@ -114,7 +114,7 @@ class _LocalCheck:
     def _disproved(
         self, tensors: list[Tensor], gradients: list[Tensor], kept: list[Tensor]
     ) -> bool:
-        """Compare slopes, and whether entries without gradient matter; `kept` knows of padding."""
+        """Compare slopes, and whether entries without gradient matter; `kept` ignores padding."""
         if not tensors:
             return False
         limits = differences.FLOAT32

@@ -1,6 +1,6 @@
-"""Finds the call that made NaN or infinity, told from infinities that are meant.
+"""Finds the call that made NaN or infinity, apart from intended infinities.
 
-A mask puts an infinity in; what makes NaN of it is at fault. Runs only after a failure.
+A mask inserts an infinity; the call that makes NaN of it is at fault. Runs only after a failure.
 """
 
 import math
@@ -18,7 +18,7 @@ from gradient_check.instruments.recording import Recorder
 
 
 class Origin(NamedTuple):
-    """The call from which a value is not finite, and whether that call was told to make it so."""
+    """The call that first made a value not finite, and whether that was intended."""
 
     event: RecordedCall
     is_meant: bool
@@ -35,12 +35,12 @@ def nonfinite_place(forward: ForwardDiagnosis) -> Place:
 
 
 class NonFiniteValues(Recorder):
-    """Notes of each value that is not finite the call from which it is not.
+    """Records the origin of each value that is not finite.
 
-    Values are looked at while calls run, since later ones may write to them.
+    Values are examined while calls run, since later calls may write to them.
 
     Attributes:
-        origins: of tensors, by id. What came from outside as it is has none.
+        origins: of tensors, by id. Values that came from outside have none.
         found: all of them, in the order of the calls.
     """
 
@@ -56,7 +56,7 @@ class NonFiniteValues(Recorder):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Run one call, note it, and look at what it got and gave."""
+        """Run one call, record it, and examine its arguments and results."""
         number, leaves = len(self.events), tree_leaves((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         has_nan, is_infinite = _has_nan(tensors), not _are_finite(tensors)
@@ -78,14 +78,14 @@ class NonFiniteValues(Recorder):
         return result
 
     def _inherited(self, tensors: Iterable[Tensor]) -> Origin | None:
-        """Return the origin of arguments that are not finite, of one that is not meant first."""
+        """Return the origin of arguments that are not finite; an unintended one comes first."""
         bad = (self.origins.get(id(t)) for t in tensors if not _are_finite([t]))
         found = [origin for origin in bad if origin is not None]
         return min(found, key=lambda origin: origin.is_meant, default=None)
 
 
 def _is_meant(event: RecordedCall, leaves: Iterable[object]) -> bool:
-    """Return whether a call was given the infinity that it puts in, or fills from memory."""
+    """Return whether a call was given the infinity that it inserts, or fills from memory."""
     is_filling = "fill" in event.name or "full" in event.name or "empty" in event.name
     return is_filling or any(isinstance(v, float) and not math.isfinite(v) for v in leaves)
 

@@ -1,6 +1,6 @@
-"""Finds the line after which something outside a forward holds what the forward computed.
+"""Finds the line after which an object outside a forward holds a result of the forward.
 
-A tracer looks at a holder before and after each line of the caller's code. Runs only after a
+A tracer examines a holder before and after each line of the caller's code. Runs only after a
 failure.
 """
 
@@ -29,17 +29,17 @@ from gradient_check.instruments.syntax import Position
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _MEMORY = type(functools.cache(len))
 IsKept = Callable[[Tensor, Recorder, Recorder], bool]
-"""Takes an argument of a call, and the records of an earlier forward and of that call's."""
+"""Gets an argument of a call, the record of an earlier forward, and that of the call's."""
 Look = Callable[[], Sequence[Tensor]]
 """Returns the tensors that a holder holds now."""
 
 
 class Retention:
-    """What holds the results of a recorded forward once it has ended.
+    """The holders of a recorded forward's results once it has ended.
 
     Args:
         subject: its replica has run once, when the forward was recorded.
-        recorder: of that forward; its own lists are no holders.
+        recorder: of that forward; its own lists are not holders.
     """
 
     def __init__(self, subject: Subject, recorder: Recorder) -> None:
@@ -68,14 +68,14 @@ class Retention:
 
 
 def place_of_keeping(forward: ForwardDiagnosis, is_kept: IsKept, *, training: bool = True) -> Place:
-    """Return the line that keeps a result which a later forward uses again; nowhere if none does.
+    """Return the line that keeps a result which a later forward reuses; no place if none does.
 
-    Two forwards of a replica that never ran are recorded. Where no line is seen to keep the result,
-    the call is named that makes it; of a result that is older than both, the call that uses it.
+    Two forwards of a replica that never ran are recorded. If no line is seen to keep the result,
+    the call that makes it is named; for a result older than both forwards, the call that uses it.
 
     Args:
         forward: records the forwards of its subject.
-        is_kept: says whether an argument of a call is such a result.
+        is_kept: returns whether an argument of a call is such a result.
         training: whether the forwards are a training's, else those of eval mode.
     """
     subject = forward.subject
@@ -99,14 +99,14 @@ def is_made_before(tensor: Tensor, earlier: Recorder, later: Recorder) -> bool:
 
 
 def line_that_replaces(subject: Subject, names: Collection[str]) -> str | None:
-    """Return the line of a training forward that puts another parameter in the place of one."""
+    """Return the line of a training forward that replaces a parameter by another."""
     with fresh_replica(subject):
         replica = subject.replica
         return line_of(lambda: named_tensors(replica, names), subject.forward)
 
 
 def line_of(look: Look, run: Callable[[], object]) -> str | None:
-    """Run code; return the line after which a holder held a new tensor that it holds at the end."""
+    """Run code; return the line after which a holder held a new tensor that it still holds."""
     with _Tracer(look) as tracer, suppress(Exception):
         run()
     position = tracer.position()
@@ -114,7 +114,7 @@ def line_of(look: Look, run: Callable[[], object]) -> str | None:
 
 
 class _Tracer:
-    """Notes after which line of the caller's code a holder first held each tensor."""
+    """Records the line of the caller's code after which a holder first held each tensor."""
 
     def __init__(self, look: Look) -> None:
         self.look = look
@@ -139,7 +139,7 @@ class _Tracer:
         self._compare()
 
     def position(self) -> Position | None:
-        """Return the line of a new tensor that is held now, of one with its graph first."""
+        """Return the line of a new tensor that is held now, one with its graph first."""
         found = [self.added[id(t)] for t in self.look() if id(t) in self.added]
         found.sort(key=lambda pair: pair[0].grad_fn is None)
         return found[0][1] if found else None
@@ -158,7 +158,7 @@ class _Tracer:
         return self._step
 
     def _end(self, frame: FrameType, event: str, argument: object) -> Any:  # noqa: ANN401
-        """Compare where a decorator of the library ends: it keeps what a function has returned."""
+        """Compare at the end of a library's decorator, which keeps a function's result."""
         if event == "return":
             before, self._last = self._last, self._returned or self._last
             self._compare()
@@ -166,7 +166,7 @@ class _Tracer:
         return self._end
 
     def _compare(self) -> None:
-        """Note what the last line has added."""
+        """Record the tensors that the last line has added."""
         for tensor in self.look():
             if id(tensor) not in self.known and self._last is not None:
                 self.known[id(tensor)] = tensor
@@ -183,7 +183,7 @@ def _position(frame: FrameType | None) -> Position | None:
 
 
 def _slots_of(module: nn.Module) -> dict[int, tuple[str, str]]:
-    """Return the path of a part and its attribute for each tensor that a module holds, by id."""
+    """Return, by id, the part and the attribute of each tensor that a module holds."""
     return {
         id(tensor): (path, name)
         for path, part in module.named_modules()
@@ -194,7 +194,7 @@ def _slots_of(module: nn.Module) -> dict[int, tuple[str, str]]:
 
 
 def _holders_of(tensors: list[Tensor], recorder: Recorder) -> Iterator[tuple[object, Look]]:
-    """Yield what holds tensors beside a record and the frames: containers, cells, objects."""
+    """Yield the holders of tensors except records and frames: containers, cells, objects."""
     own = [tensors, recorder.known, recorder.storages, vars(recorder)]
     own += [each for event in recorder.events for each in (event.inputs, event.outputs)]
     apart = {id(each) for each in own}
@@ -225,7 +225,7 @@ def _items(holder: Any) -> list[object]:  # noqa: ANN401
 
 
 def named_tensors(module: nn.Module, names: Collection[str]) -> list[Tensor]:
-    """Return the parameters and buffers that names stand for now."""
+    """Return the present parameters and buffers of these names."""
     parts = ((module.get_submodule(n.rpartition(".")[0]), n.rpartition(".")[2]) for n in names)
     found = (part._parameters.get(leaf, part._buffers.get(leaf)) for part, leaf in parts)
     return [tensor for tensor in found if tensor is not None]

@@ -1,4 +1,4 @@
-"""Finds what a forward deliberately keeps from its gradient, and what that accounts for.
+"""Finds the values that a forward deliberately keeps from its gradient, and their effect.
 
 Straight-through estimators (and the detached losses of their operands), a library's own `detach`,
 and the stops that the caller declares. Runs only after a gradient was found to differ.
@@ -75,10 +75,10 @@ class StandIns:
 
     @contextmanager
     def held(self, skip: Collection[int] = ()) -> Iterator[Crossings]:
-        """Hold them, for a while, at their values of this moment; yield what enters the blocks.
+        """Hold them at their present values for a while; yield the values that enter the blocks.
 
-        Where there are blocks, a forward and a backward show what these pass backward, without
-        the calls to skip.
+        If there are blocks, a forward and a backward first measure the gradients that these pass
+        backward, without the calls to skip.
         """
         crossings = Crossings(self.sites)
         if not self:
@@ -169,9 +169,9 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
 
 
 def _meant(events: list[RecordedCall], names: dict[int, str], declared: DeclaredStops) -> set[int]:
-    """Return the indices of the declared stops; a stop of values without a gradient is found too.
+    """Return the indices of declared stops; a stop of values without a gradient counts too.
 
-    What else runs in a block without gradients stops nothing, and is looked at last.
+    Other calls in a block without gradients stop nothing, and are examined last.
     """
     events = [e for e in events if not e.stack.in_custom_function]
     stops = [e for e in events if e.is_cut or e.name in _STOPS]

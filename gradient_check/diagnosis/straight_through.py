@@ -1,7 +1,7 @@
-"""Tells the stops of straight-through estimators, which stand in for the slope of a step function.
+"""Recognises the stops of straight-through estimators, which replace the slope of a step function.
 
 Such a sum has the values of a step and the gradient of something smooth: `h + (step(h) -
-h).detach()`, or `step(h) - s.detach() + s`, its terms in whatever order.
+h).detach()`, or `step(h) - s.detach() + s`, in any order of terms.
 """
 
 from torch import Tensor
@@ -32,8 +32,8 @@ def operands_of(event: RecordedCall, recorder: Recorder) -> list[Tensor]:
 def subtracts_itself(event: RecordedCall, recorder: Recorder) -> bool:
     """Return whether an event is the detach of `h + (step(h) - h).detach()`.
 
-    Or that of `step(h) + s - s.detach()`, where a surrogate `s` gives the gradient alone; or one of
-    the two in `step(h).detach() - h.detach() + h`; or that of another order of such terms.
+    Or that of `step(h) + s - s.detach()`, in which only a surrogate `s` gives the gradient; or one
+    of the two in `step(h).detach() - h.detach() + h`; or that of another order of such terms.
     """
     if event.name not in _DETACHES or not event.is_cut:
         return False
@@ -69,8 +69,8 @@ def _adds(event: RecordedCall, tensor: Tensor, recorder: Recorder) -> bool:
 def _replaces(stop: RecordedCall, recorder: Recorder) -> bool:
     """Return whether a step is added to the stopped values' difference from themselves.
 
-    The smallest sum decides that has another term beside the two: what is added later is no part
-    of the estimator.
+    The smallest sum with another term beside the two decides: later additions are not part of the
+    estimator.
     """
     flowing, stopped = stop.inputs[0], stop.outputs[0]
     sums = {stop.index}
@@ -112,7 +112,7 @@ def _is_subtracted(number: int, event: RecordedCall) -> bool:
 
 
 def _maker_before(user: RecordedCall, tensor: Tensor, recorder: Recorder) -> RecordedCall | None:
-    """Return the call that gave a tensor the values that a later call meets."""
+    """Return the call that gave a tensor the values that a later call gets."""
     for event in reversed(recorder.events[: user.index]):
         if any(tensor is output for output in event.outputs):
             return event
@@ -120,10 +120,10 @@ def _maker_before(user: RecordedCall, tensor: Tensor, recorder: Recorder) -> Rec
 
 
 def _is_step_of(tensor: Tensor, user: RecordedCall, recorder: Recorder, flowing: Tensor) -> bool:
-    """Return whether values are a step function's, or were chosen by one, without a gradient.
+    """Return whether values come from a step function, or were chosen by one, without a gradient.
 
-    The way back from them passes values without a gradient alone, or a stop. What has a gradient of
-    its own to what the estimator's flows to (`h * (h > 0)`) is no step.
+    The path back from them passes only values without a gradient, or a stop. A term with a gradient
+    of its own to the estimator's source (`h * (h > 0)`) is no step.
     """
     graph = set(nodes(tensor.grad_fn))
     if any(node.name().startswith(STEPS[:5]) for node in graph):

@@ -1,7 +1,7 @@
 """Finds the line that leaves a parameter unused. Runs only after a failure.
 
-It is where the parameter's value is seen last, where others like it are used, where the code that
-ran passes it over, or else where the parameter is made.
+It is the last line with the parameter's value, a line that uses others like it, a line of the code
+that skips it, or else the line that makes the parameter.
 """
 
 import ast
@@ -26,7 +26,7 @@ _LOOPS = ast.For | ast.While | ast.ListComp | ast.GeneratorExp | ast.SetComp | a
 
 
 class Explanation(NamedTuple):
-    """A line, and a sentence that says what it has to do with an unused parameter."""
+    """A line, and a sentence about its relation to an unused parameter."""
 
     text: str
     line: str | None
@@ -41,7 +41,7 @@ class UnusedLines:
         self.events = diagnosis.forward.record()[0].events
 
     def explain(self, name: str) -> Explanation:
-        """Return the likeliest reason why the loss takes no notice of a parameter."""
+        """Return the likeliest reason why the loss ignores a parameter."""
         found = self._dropped(name) or self._left_out(name) or self._computed_once(name)
         found = found or self._mistaken(name)
         whole = self._whole(name)
@@ -54,7 +54,7 @@ class UnusedLines:
         return Explanation(" The named line makes it." if line else "", line)
 
     def _dropped(self, name: str) -> Explanation | None:
-        """Find the last call that computes with what comes from the parameter."""
+        """Find the last call that computes with values from the parameter."""
         last, derived = None, set[int]()
         for event in self._uses([name], derived):
             derived |= {id(tensor) for tensor in event.outputs}
@@ -77,13 +77,13 @@ class UnusedLines:
         return Explanation(" The named line uses others of its list.", text_of(head or position))
 
     def _computed_once(self, name: str) -> Explanation | None:
-        """Find the line that computed from the parameter, before, what the forward uses."""
+        """Find the line that earlier computed the forward's value from the parameter."""
         position = computed_once(self.subject.replica, name, self._functions())
         text = " The forward uses what the named line computed from it once."
         return Explanation(text, text_of(position)) if position else None
 
     def _mistaken(self, name: str) -> Explanation | None:
-        """Find the second use of a part of the same shape, which may be meant for this one."""
+        """Find the second use of a part of the same shape, perhaps a mistake for this one."""
         for other in self.subject.names:
             pair = _apart_in_one(name, other)
             is_alike = pair is not None and self._shapes(pair[0]) == self._shapes(pair[1])
@@ -99,14 +99,14 @@ class UnusedLines:
         return {n[len(path) :]: p.shape for n, p in own if f"{n}.".startswith(f"{path}.")}
 
     def _passed_over(self, path: str) -> Explanation | None:
-        """Find the line of a function that ran which mentions a part, or what skips it."""
+        """Find the line of an executed function that mentions a part, or that skips it."""
         name = attribute(self.subject.replica, path)
         heads = (_passing(position, name) for position in self._functions())
         found = next(filter(None, heads), None)
         return Explanation(" The named line passes it over.", text_of(found)) if found else None
 
     def _whole(self, name: str) -> str:
-        """Return the path of the largest part around a parameter of which nothing is used."""
+        """Return the path of the largest unused part around a parameter."""
         path = name
         while "." in path:
             around = path.rpartition(".")[0]
@@ -124,7 +124,7 @@ class UnusedLines:
                 yield event
 
     def _position(self, event: RecordedCall, path: str) -> Position:
-        """Return the line at which control went from outside to what lies on a path."""
+        """Return the line at which control entered the modules on a path."""
         names = self.names.items()
         outer = {i for i, name in names if not f"{name.split(' (')[0]}.".startswith(f"{path}.")}
         position = event.stack.entry_from(outer) or event.stack.position
@@ -184,7 +184,7 @@ def _is_item(node: ast.AST, name: str, targets: set[str]) -> bool:
 
 
 def _passing(position: Position, name: str) -> Position | None:
-    """Return the condition that keeps a line's function from an attribute, else its mention."""
+    """Return the condition that skips an attribute in a line's function, else its mention."""
     nodes = list(_inside(position))
     branches = [n for n in nodes if isinstance(n, ast.If)]
     heads = [n.lineno for n in branches if any(_mentions(s, name) for s in (*n.body, *n.orelse))]

@@ -26,7 +26,7 @@ _C_CASTS = {"set_autocast_enabled"}
 
 
 class Watching:
-    """Notes the last caller of a switch while the context is open; slow, for diagnosis only.
+    """Records the last caller of a switch while the context is open; slow, for diagnosis only.
 
     Args:
         names: names of the modules, by their ids.

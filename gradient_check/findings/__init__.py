@@ -1,1 +1,1 @@
-"""What a check found, and the report of all of them."""
+"""The findings of a check, and the report of all of them."""

@@ -1,4 +1,4 @@
-"""The results of one self-test: which checks ran, how they ended, and what they found."""
+"""The results of one self-test: the checks that ran, their ends, and their findings."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -64,7 +64,7 @@ class Examination:
         return status != "failed"
 
     def leave_out(self, reason: str) -> None:
-        """Note that the check under way cannot be held, and why."""
+        """Record that the running check cannot be made, and why."""
         self._reason = reason
 
     def add(  # noqa: PLR0913 - the fields of a finding
@@ -100,10 +100,10 @@ class Examination:
 
 
 def attempted(function: Callable[[], _Found], otherwise: _Found) -> _Found:
-    """Return what a diagnosis finds, or something else where it raises.
+    """Return a diagnosis's result, or a default if it raises.
 
-    A fault that is known is told whatever its diagnosis meets: the code under test may refuse to
-    run as a diagnosis runs it.
+    A known fault is reported even if its diagnosis fails: the code under test may refuse to run in
+    the diagnosis's way.
     """
     try:
         return function()
@@ -112,7 +112,7 @@ def attempted(function: Callable[[], _Found], otherwise: _Found) -> _Found:
 
 
 def describe(error: BaseException) -> str:
-    """Return the class and the first line of an exception's text; of a list the first lines."""
+    """Return the class and the first line of an exception's text; for a list the first lines."""
     first = str(error).strip().splitlines()
     if first and first[0].endswith(":"):
         first = [" ".join(line.strip() for line in first)]

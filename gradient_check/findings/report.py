@@ -20,7 +20,7 @@ class Place:
         module: path and class.
         line: `file:line: code`; of a block without gradients, its head.
         inside: the line in that block, if there is one.
-        around: files and lines of all calls that led there, and of the functions that made them.
+        around: files and lines of all calls on the way there, and of their functions.
         owners: the paths of all modules that ran, the innermost first.
     """
 
@@ -36,11 +36,11 @@ NOWHERE = Place()
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong (FAIL), worth knowing (WARN), or as the caller declared (NOTE).
+    """A fault (FAIL), a hint (WARN), or a property that the caller declared (NOTE).
 
     Attributes:
         code: the kind, for instance `graph-cut`; stable, for programs.
-        message: what was found, the limit and the remedy.
+        message: the finding, the limit and the remedy.
         parameters: the parameters concerned.
         module: path and class of the module at fault, if known.
         line: `file:line: code` of the fault, if known.
@@ -60,10 +60,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """One step of the self-test: how it ended, how long it took, and what it measured.
+    """One step of the self-test: its end, its duration, and its measurements.
 
     Attributes:
-        reason: of a check that was skipped, why it could not be held.
+        reason: of a skipped check.
     """
 
     name: str
@@ -103,17 +103,17 @@ class GradientReport:
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """The parameters whose gradients exist, but were not proved, each once."""
+        """The parameters whose gradients exist without proof, each once."""
         named = (f.parameters for f in self.findings if f.code in _UNPROVED)
         return tuple(dict.fromkeys(name for names in named for name in names))
 
     @property
     def left_out(self) -> dict[str, str]:
-        """The checks that could not be held, each with the reason."""
+        """The skipped checks, each with the reason."""
         return {check.name: check.reason for check in self.checks if check.status == "skipped"}
 
     def strictly(self) -> "GradientReport":
-        """Return this report, or, if it passed with gaps, one that fails by naming them."""
+        """Return this report, or, if it passed with gaps, a failed one that names them."""
         gaps = tuple(self._gaps()) if self.passed else ()
         return replace(self, findings=gaps + self.findings)
 
@@ -149,7 +149,7 @@ class GradientReport:
         return "\n".join([self._verdict(), *(f"  {finding}" for finding in self.findings)])
 
     def _verdict(self) -> str:
-        """Return the first line; of a test that passed, what that does not say too."""
+        """Return the first line; for a passed test, also its gaps."""
         checks = len(self.checks)
         ran = f"{checks - len(self.left_out)} of {checks} checks run"
         tensors = f"{len(self.gradient_norms)} trained tensors with a gradient"

@@ -19,7 +19,7 @@ OnFailure = Literal["raise", "warn"]
 
 
 class GradientFlowWarning(UserWarning):
-    """A self-test before the first step failed or warned, and training goes on."""
+    """A self-test before the first step failed or warned, and training continues."""
 
 
 class FirstStep:
@@ -47,7 +47,7 @@ class FirstStep:
         """Check that gradients flow, in the modes that the training forward will meet.
 
         Raises:
-            GradientFlowError: they do not, and `on_failure` is "raise".
+            GradientFlowError: gradients do not flow, and `on_failure` is "raise".
         """
         modes = ThreadModes.current()
         options = {"precision": precision, **self.options}
@@ -64,9 +64,9 @@ def _is_trained(_: str, parameter: nn.Parameter) -> bool:
 
 
 def _of_one_thread(report: GradientReport) -> GradientReport:
-    """Turn the warning that two inferences disturb each other into a note.
+    """Turn the warning about concurrent inferences into a note.
 
-    A training run has one thread, and a metric inside a module warns or not by chance.
+    A training run has one thread, and a metric inside a module triggers the warning by chance.
     """
     findings = (
         dataclasses.replace(finding, level="NOTE")
@@ -80,7 +80,7 @@ def _of_one_thread(report: GradientReport) -> GradientReport:
 def _with_modes(report: GradientReport, modes: ThreadModes) -> GradientReport:
     """Add a finding if the training forward would run where autograd records nothing.
 
-    `check_gradients` sets every mode itself, so it cannot see those that surround its call.
+    `check_gradients` sets every mode itself, so it cannot see the modes around its call.
     """
     if modes.grad and not modes.inference:
         return report

@@ -23,8 +23,8 @@ _AUTOCAST = {"16-mixed": "fp16", "bf16-mixed": "bf16"}
 class GradientFlowCheck(Callback):  # type: ignore[misc] # Lightning is optional, and untyped here
     """Checks the gradients of `training_step` with the real first batch, on copies of the module.
 
-    The parameters that require a gradient are checked. Training goes on exactly as without the
-    check. What the copies log is dropped.
+    The parameters that require a gradient are checked. Training continues exactly as without the
+    check. Values that the copies log are dropped.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ def _training_step(
 
 
 def _attach(module: LightningModule, trainer: Trainer) -> None:
-    """Let a copy of the module see its trainer, and log nothing there.
+    """Attach a copy of the module to its trainer, without logging.
 
     It stays attached: two threads may run one copy at a time.
     """
@@ -94,4 +94,4 @@ def _attach(module: LightningModule, trainer: Trainer) -> None:
 
 
 def _log_nothing(*_: object, **__: object) -> None:
-    """Drop what a copy of the module would log."""
+    """Drop a logged value of a copy of the module."""

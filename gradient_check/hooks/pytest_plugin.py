@@ -1,6 +1,6 @@
 """A pytest fixture and a marker, both `gradients_flow`: a test that gradients flow in a model.
 
-Installing the package registers this plugin. It imports torch where a test asks for it, no sooner.
+Installing the package registers this plugin. It imports torch only for a test that uses it.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def check_flow(*args: Any, **options: Any) -> "GradientReport":  # noqa: ANN401
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Have the fixtures that a marker names set up with the test's own."""
+    """Set up the fixtures that a marker names with the test's own."""
     marker = item.get_closest_marker(_MARKER)
     if marker is not None and isinstance(item, pytest.Function):
         values = (*marker.args, *_subjects(marker).values())

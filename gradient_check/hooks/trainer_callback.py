@@ -20,9 +20,9 @@ except ImportError as error:
 class GradientFlowCheck(TrainerCallback):  # type: ignore[misc] # optional, and untyped here
     """Checks the gradients of `compute_loss` with the real first batch, on copies of the model.
 
-    The parameters that require a gradient are checked. Training goes on exactly as without the
-    check. The trainer hands no batch to its callbacks: the check waits for the first call of
-    `compute_loss`, and so sees the batch and the loss that the step will have.
+    The parameters that require a gradient are checked. Training continues exactly as without the
+    check. The trainer passes no batch to its callbacks: the check waits for the first call of
+    `compute_loss`, and so gets the batch and the loss of the step.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GradientFlowCheck(TrainerCallback):  # type: ignore[misc] # optional, and 
     def on_step_begin(
         self, args: Arguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        """Take the place of `compute_loss` for the first call of the first step."""
+        """Replace `compute_loss` for the first call of the first step."""
         if self.report is not None:
             return
         trainer = self._trainer

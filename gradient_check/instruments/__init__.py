@@ -1,1 +1,1 @@
-"""What moves, holds, perturbs and reads a copy of the module under test."""
+"""Moves, holds, perturbs and reads a copy of the module under test."""

@@ -1,4 +1,4 @@
-"""Where values enter declared blocks: modules, by a hook, and custom functions, by other ones."""
+"""The entries of declared blocks: modules, by a hook, and custom functions, by replacements."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +20,7 @@ class CrossingPoints:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Meet, for a while, what enters modules and custom functions."""
+        """Intercept the values that enter modules and custom functions, for a while."""
         with ExitStack() as stack:
             for module, pattern in self.crossings.sites.modules.items():
                 handle = module.register_forward_pre_hook(self._entering(pattern), with_kwargs=True)
@@ -36,7 +36,7 @@ class CrossingPoints:
         return enter
 
     def _functions_of(self, kind: Any) -> dict[str, Callable[..., Any]]:  # noqa: ANN401
-        """Return the functions that take the place of a custom function's own."""
+        """Return the replacements of a custom function's own functions."""
         run, back, note = kind.forward, kind.backward, kind.setup_context
         has_context = note is torch.autograd.Function.setup_context
 

@@ -1,8 +1,8 @@
-"""Blocks whose gradient is declared: held still, with what they pass backward in the slope's place.
+"""Blocks whose gradient is declared: held still, with their own backward in place of the slope.
 
-Where a value enters such a block, the block gets the value of one point again, and the loss gets a
-term besides: the gradient that the block passed backward at that point, times the value's change.
-The slope of that is autograd's gradient exactly if everything outside the blocks is right.
+At its entry such a block gets the value of one fixed point, and the loss gets one more term: the
+gradient that the block passed backward at that point, times the value's change. The slope of this
+loss is autograd's gradient exactly if everything outside the blocks is right.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -29,17 +29,17 @@ class Pausable(Protocol):
 
 @dataclass
 class Sites:
-    """Where declared blocks begin, each with the declaration's pattern.
+    """The starts of declared blocks, each with the declaration's pattern.
 
     Attributes:
         modules: by the module.
         functions: by the number of a custom function's call among these in a forward.
         kinds: the custom functions' classes; `declared_kinds` are those of declared calls.
-        surrogates: the patterns of blocks whose gradient is no slope.
+        surrogates: the patterns of blocks whose gradient is not the slope.
         calls: by the number of a torch call in a forward.
         hooks: by the number of a call of `register_hook`.
         names: the parameters that a declaration names.
-        inside: the parameters in blocks whose gradient is no slope.
+        inside: the parameters in blocks whose gradient is not the slope.
         places: of each pattern's first block.
     """
 
@@ -59,7 +59,7 @@ class Sites:
 
 
 class _Put(torch.autograd.Function):
-    """Gives another tensor's values, and passes the gradient on."""
+    """Returns another tensor's values, and passes the gradient on."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, values: Tensor) -> Tensor:  # noqa: ANN401
@@ -73,12 +73,12 @@ class _Put(torch.autograd.Function):
 
 
 class Crossings:
-    """What enters the blocks of some sites, in the order of a forward.
+    """The values that enter the blocks of some sites, in the order of a forward.
 
     Attributes:
-        values: what entered at the point that is held.
-        gradients: what the blocks passed backward there; None: nothing.
-        moved: what the blocks get while they are held: the values, unless somebody moves these.
+        values: at the held point.
+        gradients: passed backward by the blocks there; None: none.
+        moved: the blocks' inputs while they are held: the values, unless they are moved.
         patterns: the declaration of each.
     """
 
@@ -103,10 +103,10 @@ class Crossings:
             self.values, self.gradients, self.patterns = [], [], []
 
     def hold(self, scale: float) -> None:
-        """Hold from now on what the last forward and its backward have shown.
+        """Hold the values and gradients of the last forward and backward from now on.
 
         Args:
-            scale: by which that backward's loss was multiplied.
+            scale: the factor of that backward's loss.
         """
         self.phase = "held"
         self.gradients = [None if g is None else g.double() / scale for g in self.gradients]
@@ -115,7 +115,7 @@ class Crossings:
         ]
 
     def added(self, losses: Tensor) -> Tensor:
-        """Add to losses what the blocks' own gradients say of the changes at their entries."""
+        """Add the blocks' own gradients times the changes at their entries to the losses."""
         if self.phase == "seen":  # a backward may run a part of the forward again
             self.phase = "away"
         return losses + self.change if self.phase == "held" else losses
@@ -126,7 +126,7 @@ class Crossings:
         return [n for n, (own, g) in pairs if own == pattern and g is not None]
 
     def enter(self, value: Any, pattern: str) -> Any:  # noqa: ANN401 - what a block is given
-        """Return what a block gets for one of its arguments."""
+        """Return a block's input for one of its arguments."""
         key = (id(value), pattern)
         if key in self._aliases:
             return self._aliases[key][1]
@@ -137,7 +137,7 @@ class Crossings:
         return self._aliases[key][1]
 
     def leave(self, result: Any, pattern: str) -> None:  # noqa: ANN401 - what a call returns
-        """Take what a call of a line returns for the line's own, which enters no block again."""
+        """Mark the results of a line's call as its own: they enter no block again."""
         for value in tree_leaves(result):
             if isinstance(value, Tensor):
                 self._aliases[id(value), pattern] = (value, value)
@@ -153,7 +153,7 @@ class Crossings:
         return alias
 
     def enter_function(self, value: Any, pattern: str) -> tuple[Any, int | None]:  # noqa: ANN401
-        """Return what a custom function's forward gets for an argument, and the entry's number."""
+        """Return a custom function's input for an argument, and the entry's number."""
         with self.paused():
             if self.phase == "away" or not _is_entry(value):
                 return value, None
@@ -163,7 +163,7 @@ class Crossings:
             return self.moved[number].to(value.dtype, copy=True), number
 
     def hook(self, value: Tensor, pattern: str) -> None:
-        """Take a tensor that has got a hook for the entry of a block: that hook."""
+        """Treat a tensor with a new hook as the entry of a block: that hook."""
         if self.phase == "away" or not _is_entry(value):
             return
         number = self._noted(value, pattern)
@@ -173,7 +173,7 @@ class Crossings:
             value.register_hook(self._keeping(number))  # type: ignore[no-untyped-call]
 
     def keep(self, number: int, gradient: Tensor | None) -> None:
-        """Keep a gradient that a block passed backward."""
+        """Store a gradient that a block passed backward."""
         if gradient is not None:
             self.gradients[number] = gradient.detach().clone()
 
@@ -195,7 +195,7 @@ class Crossings:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let the mode that counts calls count none, for a while."""
+        """Pause the mode that counts calls, for a while."""
         before = self.mode.paused if self.mode else False
         if self.mode:
             self.mode.paused = True
@@ -207,7 +207,7 @@ class Crossings:
 
 
 def has_backward_hook(module: nn.Module) -> bool:
-    """Return whether a module has a hook that may change the gradient which passes it."""
+    """Return whether a module has a hook that may change its gradient."""
     return any(getattr(module, table, None) for table in _BACKWARD_HOOKS)
 
 

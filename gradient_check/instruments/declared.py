@@ -16,7 +16,7 @@ class DeclaredStops:
     Args:
         patterns: each a regex of whole module paths or parameter names, or a part of the line
             (`file:line: code`) that stops the gradient, or of a call that leads to that line.
-        names: module paths and parameter names; a regex of one is no regex of lines.
+        names: module paths and parameter names; a pattern that matches one is not applied to lines.
     """
 
     def __init__(self, patterns: Sequence[str] = (), names: Iterable[str] = ()) -> None:
@@ -33,8 +33,8 @@ class DeclaredStops:
     def admits_all(self, places: Sequence[Place]) -> list[bool]:
         """Return for each stop of a forward whether it is declared, at its place or around it.
 
-        A declaration that names stops at their own places says nothing of what happens in calls
-        from lines like it.
+        A declaration that names stops at their own places does not apply to calls from similar
+        lines.
         """
         near = [self.admits(place) for place in places]
         return [
@@ -46,8 +46,8 @@ class DeclaredStops:
 
         Args:
             place: of the stop.
-            around: look at the modules, the calls and the functions around the stop instead, for
-                the declarations that name no stop at its own place.
+            around: examine the modules, calls and functions around the stop instead, for
+                declarations that name no stop at its own place.
         """
         if not self.patterns:
             return False
@@ -91,7 +91,7 @@ class DeclaredStops:
         )
 
     def report_absent(self, exam: Examination) -> None:
-        """Warn of declarations that nothing in the forward corresponds to."""
+        """Warn of declarations that match nothing in the forward."""
         absent = [pattern for pattern in self.patterns if pattern not in self.found]
         if absent:
             exam.add(
@@ -126,8 +126,8 @@ def is_part(pattern: str, lines: Iterable[str], *, as_regex: bool = True) -> boo
     Args:
         pattern: the pattern.
         lines: the lines.
-        as_regex: whether to search it as a regex too. One with an empty group, `()`, is a call in
-            plain code: as a regex, `loss()` would be found wherever `loss` is.
+        as_regex: whether to search it as a regex too. A pattern with an empty group, `()`, is a
+            call in plain code: as a regex, `loss()` would match wherever `loss` does.
     """
     lines = list(lines)
     if ":" not in pattern:

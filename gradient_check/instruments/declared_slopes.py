@@ -1,7 +1,7 @@
-"""Gradients that the caller declares to be no slopes, or the slope times a factor; and their sites.
+"""Gradients declared not to be slopes, or to be the slope times a factor; and their sites.
 
-A declaration names modules or parameters by a regex, or a part of the line where it happens: that
-of a custom function's call, one of the function's own, or that of a hook.
+A declaration names modules or parameters by a regex, or a part of a line: of a custom function's
+call, of the function itself, or of a hook.
 """
 
 import inspect
@@ -45,7 +45,7 @@ class DeclaredSlopes:
         return (*self.factors, *self.surrogates)
 
     def find(self, subject: Subject, names: dict[int, str], kinds: Sequence[Any]) -> None:
-        """Record a forward, and find where the declared blocks begin.
+        """Record a forward, and find the starts of the declared blocks.
 
         Args:
             subject: its forward is run.
@@ -56,7 +56,7 @@ class DeclaredSlopes:
             self.sites = _Search(subject, names, kinds).found(self)
 
     def factor_of(self, name: str) -> float:
-        """Return what a parameter's own gradient is times its slope."""
+        """Return a parameter's own gradient as a multiple of its slope."""
         return self.factors.get(self.sites.names.get(name, ""), 1.0)
 
     def is_excused(self, name: str) -> bool:
@@ -129,7 +129,7 @@ class _Search:
         return forward
 
     def found(self, declared: DeclaredSlopes) -> Sites:
-        """Return the sites of all declarations; one place is that of the first that names it."""
+        """Return the sites of all declarations; a place belongs to the first that names it."""
         sites = Sites(kinds=list(self.lines), surrogates=declared.surrogates)
         own = (self._parameters, self._hooked, self._inner, self._within, self._outer)
         for pattern in declared.factors:
@@ -141,9 +141,9 @@ class _Search:
         return sites
 
     def _look(self, sites: Sites, pattern: str, ways: Sequence[Callable[..., bool]]) -> None:
-        """Look in one way after another, then by the lines of calls that lead to a block.
+        """Search in one way after another, then by the lines of calls that lead to a block.
 
-        What a line calls is a custom function or a hook rather than all of its calls.
+        A line stands for its custom function or hook rather than for all of its calls.
         """
         around = ((self._inner, True), (self._line, False), (self._line, True))
         for look, self.looks_around in (*((way, False) for way in ways), *around):
@@ -160,7 +160,7 @@ class _Search:
         return self._add_modules(sites, pattern, lambda part: has_backward_hook(part))
 
     def _outer(self, sites: Sites, pattern: str) -> bool:
-        """Find modules; those inside of one that is found do not count."""
+        """Find modules, except those inside of a found one."""
         return self._add_modules(sites, pattern, lambda part: True)
 
     def _add_modules(self, sites: Sites, pattern: str, fits: Callable[[nn.Module], bool]) -> bool:
@@ -188,7 +188,7 @@ class _Search:
         return self._note(sites, pattern, bool(places), places.get(pattern, Place()))
 
     def _within(self, sites: Sites, pattern: str) -> bool:
-        """Find calls of one custom function in a module, wherever in it they are."""
+        """Find calls of one custom function anywhere in a module."""
         hits = {}
         for number, (kind, stack) in enumerate(self.calls):
             paths = (self.names.get(owner, "").split(" (")[0] for owner in stack.owners)
@@ -202,7 +202,7 @@ class _Search:
         return self._note(sites, pattern, True, self._place_of(self.calls[min(hits)][1]))
 
     def _line(self, sites: Sites, pattern: str) -> bool:
-        """Find the calls of a line: what enters them from elsewhere enters a block."""
+        """Find the calls of a line: values that enter them from elsewhere enter a block."""
         calls = (e for e in self.recorder.events if e.name not in _OF_GRAPHS)
         events = [e for e in calls if self._names(pattern, e.place(self.names))]
         made = {id(output) for event in events for output in event.outputs}
@@ -222,7 +222,7 @@ class _Search:
         return {n for n, p in self.subject.parameters.items() if id(p) in own}
 
     def _names(self, pattern: str, place: Place, lines: Sequence[str] = ()) -> bool:
-        """Return whether a pattern names a place; the name of a module is no part of a line."""
+        """Return whether a pattern names a place; the name of a module is not part of a line."""
         if any(is_name(pattern, path) for path in self.modules):
             return is_name(pattern, (place.module or "").split(" (")[0])
         own = texts_of(place.around) if self.looks_around else at(place)[1]

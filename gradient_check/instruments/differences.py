@@ -48,7 +48,7 @@ class Limits:
 
 FLOAT32 = Limits(whole=0.003, block=0.003, noise=3e-7, rough=0.05)
 OF_CANCELLED = (1e-3, 5e-4, 2e-3)
-"""Changes for a loss whose terms cancel: alike, since even the largest may hardly be seen."""
+"""Changes for a loss whose terms cancel: equal, since even the largest is barely visible."""
 SIXTEEN_BIT = Limits(whole=0.10, block=0.30, noise=2e-3, rough=0.5, changes=(1e-2, 3e-2, 6e-2))
 
 _MOST_MOVE = 0.05  # of the weights' norm, at the largest change
@@ -59,7 +59,7 @@ _MOST_ENTRIES = 262_144  # of one tensor, when zero entries are moved
 
 @dataclass(frozen=True)
 class Slope:
-    """A predicted and a measured change of the loss, and how far noise may move them apart."""
+    """A predicted and a measured change of the loss, and the effect of noise on both."""
 
     predicted: float
     measured: float
@@ -91,12 +91,12 @@ class Verdict:
     """The joint result of the slopes at several step sizes.
 
     Attributes:
-        error: the smallest relative error; 0 where the noise is larger than the limit.
+        error: the smallest relative error; 0 if the noise exceeds the limit.
         wrong: whether the gradient is proven wrong.
         rough: whether no two step sizes agree, so that nothing is proven.
         ratio: measured over predicted change, if the gradient is wrong.
         predicted: the predicted change that agreed with the measured one.
-        noise: how far noise may have moved the two apart.
+        noise: the possible effect of noise on their difference.
         shares: each tensor's part of the predicted slope.
     """
 
@@ -119,7 +119,7 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
     loss: float,
     ways: Sequence[DirectionKind] = (DirectionKind.GRADIENT,),
 ) -> Verdict:
-    """Move `tensors` along each of the ways, forwards and back, and compare the loss's change.
+    """Move `tensors` along each of the directions, both ways, and compare the loss's change.
 
     Args:
         forward: computes the loss at the tensors' present values.
@@ -129,7 +129,7 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
         limits: the noise and the step sizes.
         loss: the loss at the start.
         ways: taken in turn, until one proves the gradient wrong or the loss rough. The verdict is
-            that of the first, or of the one that proves it wrong.
+            that of the first direction, or of the one that proves it wrong.
     """
     rows = [rows_of(g) for g in gradients]
     kept = [g if r is None else g.index_select(0, r) for g, r in zip(gradients, rows, strict=True)]
@@ -199,7 +199,7 @@ def _measured(  # noqa: PLR0913 - what `_along` is given, and the slope
 
 
 def scale_of(loss: float, reached: float) -> float:
-    """Return the size of a loss, or, where its terms cancel each other, about that of its terms.
+    """Return the size of a loss; if its terms cancel, about the size of its terms.
 
     Args:
         loss: the loss.
@@ -214,7 +214,7 @@ def _agreement(slope: Slope, limit: float) -> Verdict:
 
 
 def _agree(one: Slope, other: Slope) -> bool:
-    """Return whether two measured slopes are so alike that the gradient must be wrong.
+    """Return whether two measured slopes are so similar that the gradient must be wrong.
 
     The effect of curvature, kinks or noise on a difference changes with the step; a wrong gradient
     is wrong by the same factor at every step.
@@ -239,7 +239,7 @@ def central_change(
 def zero_entries(
     tensors: Sequence[Tensor], gradients: Sequence[Tensor]
 ) -> tuple[list[Tensor], list[Direction]]:
-    """Return views of the tensors, and a direction that moves just the entries without gradient.
+    """Return views of the tensors, and a direction that moves only entries without gradient.
 
     In a large tensor, the direction moves a sample of rows.
     """
@@ -261,7 +261,7 @@ def depends_linearly(
     directions: Sequence[Direction],
     noise_level: float,
 ) -> bool:
-    """Return whether the loss changes in proportion to the step; that of a kink grows faster."""
+    """Return whether the loss changes in proportion to the step; a kink's change grows faster."""
     small = central_change(forward, tensors, directions, 2e-3)
     if abs(small) <= 30 * noise_level:
         return False

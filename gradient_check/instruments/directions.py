@@ -1,4 +1,4 @@
-"""The directions that tensors are moved along: gradients, plain or bent."""
+"""The directions of a move of tensors: gradients, plain or bent."""
 
 import math
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _MANY_ROWS = 1_048_576  # entries
 
 
 class Direction(NamedTuple):
-    """What is added to a tensor: another, times a factor; so a large gradient needs no copy.
+    """The tensor added in a move, times a factor, so a large gradient needs no copy.
 
-    Where `rows` are given, it is added to these rows alone.
+    With `rows`, it is added to these rows alone.
     """
 
     tensor: Tensor
@@ -27,11 +27,11 @@ class Direction(NamedTuple):
 
 
 class DirectionKind(Enum):
-    """What tensors are moved along.
+    """The kinds of directions.
 
     A gradient that lost a part orthogonal to the rest is right along itself, and wrong along the
-    bent one: sign(g) sqrt|g|. One that takes a norm of the values for a constant is nearly right
-    along itself, and wrong along the values.
+    bent direction: sign(g) sqrt|g|. A gradient that treats a norm of the values as a constant is
+    nearly right along itself, and wrong along the values.
     """
 
     GRADIENT = "gradient"
@@ -61,9 +61,9 @@ def move(tensors: Sequence[Tensor], directions: Sequence[Direction], size: float
 
 
 def rows_of(gradient: Tensor) -> Tensor | None:
-    """Return the rows that hold a gradient, where few rows of a large tensor do; else None.
+    """Return the rows with a gradient, if these are few rows of a large tensor; else None.
 
-    Of a table of words the probe has few: moving MiniLM's whole table takes 40 times as long.
+    A probe has few rows of a word table: moving MiniLM's whole table takes 40 times as long.
     """
     if gradient.numel() < _MANY_ROWS or gradient.dim() < 2 or not gradient.is_contiguous():
         return None
@@ -73,7 +73,7 @@ def rows_of(gradient: Tensor) -> Tensor | None:
 
 
 def bend(gradient: Tensor) -> Direction:
-    """Return sign(g) sqrt|g|; in a small tensor, add as much noise of one sign where g is not 0.
+    """Return sign(g) sqrt|g|; in a small tensor, plus as much noise of one sign where g is not 0.
 
     The sign is that of the sum, which reveals a gradient that lost its mean.
     """

@@ -1,7 +1,7 @@
-"""The random numbers that a forward draws: which calls draw them, and the same ones again.
+"""The random numbers of a forward: the calls that draw them, and their repetition.
 
-All threads share the default generators. So inferences at the same time get the draws of one that
-was recorded, and what else differs between them is no noise.
+All threads share the default generators. So concurrent inferences get the draws of a recorded one,
+and any other difference between them is no noise.
 """
 
 import threading
@@ -43,7 +43,7 @@ class RecordedDraws(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Run one call, and note whether it drew."""
+        """Run one call, and record whether it drew."""
         index, self.count = self.count, self.count + 1
         before = random_state(self.device)
         result = func(*args, **(kwargs or {}))
@@ -57,12 +57,12 @@ class RecordedDraws(TorchFunctionMode):
 
     @property
     def are_of_dropout(self) -> bool:
-        """Whether there are draws, all of them dropout's."""
+        """Whether there are draws, all of them by dropout."""
         return bool(self.names) and all("dropout" in name for name in self.names)
 
 
 def judge_noise(subject: Subject, exam: Examination) -> RecordedDraws:
-    """Record what an inference draws that depends on the seed; warn of it unless it is declared."""
+    """Record an inference's draws that depend on the seed; warn unless they are declared."""
     draws = RecordedDraws(subject.options.precision.device)
     subject.loss.recorder = draws
     try:
@@ -92,7 +92,7 @@ def judge_noise(subject: Subject, exam: Examination) -> RecordedDraws:
 
 
 class DrawsAgain:
-    """A context in which calls give the results of recorded draws, on all threads but one.
+    """A context in which calls return recorded draws, on all threads but one.
 
     Args:
         draws: recorded in a forward with the same calls.

@@ -31,7 +31,7 @@ class RecordedCall:
         self._has_written = False
 
     def end(self) -> None:
-        """Note whether the call has written to its first tensor, as by `inplace=True`."""
+        """Record whether the call has written to its first tensor, as with `inplace=True`."""
         self._has_written = _version_of(self.inputs) != self._version
 
     @property
@@ -82,7 +82,7 @@ class RecordedCall:
 
 
 def _version_of(tensors: list[Tensor]) -> int:
-    """Return how often the first of some tensors was written to; 0 where nothing counts it."""
+    """Return the number of writes to the first of some tensors; 0 if they are not counted."""
     first = next(iter(tensors), None)
     return 0 if first is None or not is_healthy(first) else first._version
 

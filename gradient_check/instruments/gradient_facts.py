@@ -1,4 +1,4 @@
-"""What is asked of a gradient when it has arrived; of one that goes at once, it is asked before."""
+"""The facts of a gradient, taken on arrival; gradients that are dropped at once keep them."""
 
 import math
 from typing import NamedTuple
@@ -14,8 +14,8 @@ class GradientFacts(NamedTuple):
 
     Attributes:
         norm: of the gradient.
-        is_finite: whether every value is.
-        is_empty: whether there are values and all are 0.
+        is_finite: whether every value is finite.
+        is_empty: whether there are values, all of them 0.
         has_zeros: whether some values are 0.
     """
 

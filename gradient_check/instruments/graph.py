@@ -8,7 +8,7 @@ from torch.autograd.graph import Node
 
 
 def nodes(start: Node | None) -> Iterator[Any]:
-    """Yield every node that `start` leads to, itself first."""
+    """Yield every node that `start` reaches, itself first."""
     stack, seen = [start], set()
     while stack:
         node = stack.pop()

@@ -45,14 +45,14 @@ class Guard:
         )
 
     def remember(self, leaves: Iterable[Tensor]) -> None:
-        """Note the present gradients of leaves about to get one, whoever owns them."""
+        """Record the present gradients of leaves about to get one, with any owner."""
         for leaf in leaves:
             grad = leaf.grad
             copy = grad.clone() if grad is not None else None
             self.strangers.setdefault(id(leaf), (leaf, grad, copy))
 
     def put_back_gradients(self) -> None:
-        """Give every parameter back the gradient that it had."""
+        """Restore every parameter's gradient."""
         for name, before in self.grads.items():
             if before is not None:
                 before.copy_(self.grad_copies[name])

@@ -1,8 +1,8 @@
-"""Holds what a forward deliberately keeps from its gradient at the values of one point.
+"""Holds the values that a forward deliberately keeps from its gradient at those of one point.
 
-With a detached value held still, the gradient that autograd gives is the exact slope of the loss,
-if nothing else is wrong. So differences under `HeldCalls` prove what a stop-gradient or a
-straight-through estimator accounts for.
+With a detached value held still, autograd's gradient is the exact slope of the loss, if nothing
+else is wrong. So differences under `HeldCalls` prove the effect of a stop-gradient or a
+straight-through estimator.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -22,16 +22,16 @@ _MOSTLY = 0.9
 
 
 class HeldCalls(TorchFunctionMode):
-    """Gives the results of the first forward again for chosen calls of later ones.
+    """Returns the results of the first forward for chosen calls of later ones.
 
     Args:
-        constant: indices of calls, counted as the recorder counts them, of whose results what has
-            no graph is held.
-        linear: indices of calls whose results go on as their own gradient says.
-        soft: indices of hard `gumbel_softmax` calls, which go on as their soft samples.
-        functions: classes of `torch.autograd.Function`; those that are step functions go on as
-            their backward says.
-        crossings: of declared blocks, some of which begin at a call.
+        constant: indices of calls, counted as the recorder counts them; their results without a
+            graph are held.
+        linear: indices of calls whose results continue along their own gradient.
+        soft: indices of hard `gumbel_softmax` calls, which continue as their soft samples.
+        functions: classes of `torch.autograd.Function`; step functions among them continue along
+            their backward.
+        crossings: of declared blocks, some of which start at a call.
         skip: indices of calls to leave out (a detach, `.data`, a hook).
     """
 
@@ -69,7 +69,7 @@ class HeldCalls(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Run one call, or give what it gave before."""
+        """Run one call, or return its earlier result."""
         kwargs = kwargs or {}
         if self.paused:
             return func(*args, **kwargs)
@@ -97,7 +97,7 @@ class HeldCalls(TorchFunctionMode):
     def _held(
         self, index: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:  # noqa: ANN401
-        """Return the first result again, but for tensors of it that have a graph: topk's values."""
+        """Return the first result, except tensors of it that have a graph: topk's values."""
         result = None
         if index not in self.kept:
             result = func(*args, **kwargs)
@@ -111,7 +111,7 @@ class HeldCalls(TorchFunctionMode):
 
     @contextmanager
     def replacing(self) -> Iterator[None]:
-        """Replace the step functions' `apply`, for a while."""
+        """Replace the step functions' `apply` for a while."""
         for function in self.functions:
             function.apply = staticmethod(self._applying(function.apply))  # type: ignore[method-assign]
         try:
@@ -180,7 +180,7 @@ def _slope_of(
 
 
 def is_step(apply: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-    """Return whether small changes of the first argument leave most of the results as they are."""
+    """Return whether small changes of the first argument leave most of the results unchanged."""
     if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
         return False
     origin = args[0].detach()
@@ -196,7 +196,7 @@ def _has_graph(value: object) -> bool:
 
 
 def _given_again(result: Any, out: Any) -> Any:  # noqa: ANN401
-    """Return a copy of a kept result, in the tensor that the call writes to if there is one."""
+    """Return a copy of a kept result, in the tensor that the call writes to, if any."""
     if isinstance(out, Tensor):
         return out.copy_(result)
     return _copied(result)

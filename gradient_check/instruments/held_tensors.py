@@ -28,8 +28,8 @@ def kept_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def unregistered(module: nn.Module) -> dict[int, str]:
     """Return, by id, the paths of parameters, or tensors like them, that are not registered.
 
-    They are looked for in attributes of the parts and of their classes, and in what these hold:
-    containers, objects, functions and what they close over.
+    They are searched in attributes of the parts and of their classes, and inside these: containers,
+    objects, functions and their closures.
     """
     known = {id(p) for p in module.parameters()}
     found: dict[int, str] = {}
@@ -40,11 +40,11 @@ def unregistered(module: nn.Module) -> dict[int, str]:
 
 
 def tensors_in(value: object, seen: set[int] | None = None) -> list[Tensor]:
-    """Return the tensors that a value is, or holds in containers, objects and closures.
+    """Return the tensors in a value: itself, or in its containers, objects and closures.
 
     Args:
         value: anything.
-        seen: the ids of what has been looked at before, which is left out; each id is added.
+        seen: the ids of values examined before, which are left out; each id is added.
     """
     seen = set() if seen is None else seen
     found: list[Tensor] = []
@@ -60,7 +60,7 @@ def tensors_in(value: object, seen: set[int] | None = None) -> list[Tensor]:
 
 
 def _held(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield what the parts hold without registering it, the nearest first."""
+    """Yield the unregistered values of the parts, the nearest first."""
     parts = dict(module.named_modules())
     seen = {id(part) for part in parts.values()}
     waiting = deque((path, part, 0) for path, part in parts.items())
@@ -76,7 +76,7 @@ def _held(module: nn.Module) -> Iterator[tuple[str, object]]:
 
 
 def _inside(value: object) -> Iterator[tuple[str, object]]:
-    """Yield what a value holds, each with what leads to it."""
+    """Yield the contents of a value, each with its path."""
     if isinstance(value, nn.Module):
         yield from _named({**_of_classes(type(value)), **vars(value)}, apart=_TORCHS_OWN)
         yield from _named({**value._parameters, **value._buffers, **value._modules})
@@ -102,7 +102,7 @@ def _named(
 
 
 def _attributes_of(value: object) -> dict[str, object]:
-    """Return the attributes of an object, those in slots too."""
+    """Return the attributes of an object, including slots."""
     own = dict(vars(value)) if hasattr(value, "__dict__") else {}
     slots = {n: s for kind in type(value).__mro__ for n, s in vars(kind).items()}
     filled = [n for n, s in slots.items() if isinstance(s, MemberDescriptorType)]
@@ -110,7 +110,7 @@ def _attributes_of(value: object) -> dict[str, object]:
 
 
 def _of_classes(kind: type) -> dict[str, object]:
-    """Return the attributes of the caller's classes of a module, its methods apart."""
+    """Return the attributes of the caller's classes of a module, except methods."""
     owned = [each for each in kind.__mro__ if each.__module__.partition(".")[0] != "torch"]
     values = {name: value for each in owned[::-1] for name, value in vars(each).items()}
     return {name: v for name, v in values.items() if isinstance(v, _STATE)}

@@ -1,4 +1,4 @@
-"""Variants of a probe within its own values: more rows, so that rare parts of a module are met."""
+"""Variants of a probe within its own values: more rows, so that rare parts of a module run."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ _MOST_ROWS = 256
 
 
 def variant(probe: Any, number: int, *, times: int) -> Any:  # noqa: ANN401 - any pytree
-    """Return a probe with other rows, each of values that the probe's own entries have or span.
+    """Return a probe with other rows, with values of, or between, the probe's own.
 
     Whole numbers are drawn from the range of a tensor's own; floats are mixtures of its rows, with
-    noise of its spread, clamped to its range; a tensor of one value stays as it is.
+    noise of its spread, clamped to its range; a constant tensor is unchanged.
 
     Args:
-        probe: tensors whose first dimension is the rows; other leaves stay as they are.
-        number: of the variant; the same gives the same.
-        times: how often the rows are repeated, up to 256 rows.
+        probe: tensors whose first dimension is the rows; other leaves are unchanged.
+        number: of the variant; equal numbers give equal variants.
+        times: repetitions of the rows, up to 256 rows.
     """
     generator = torch.Generator().manual_seed(number)
     tensors = [leaf for leaf in tree_leaves(probe) if isinstance(leaf, Tensor) and leaf.dim()]

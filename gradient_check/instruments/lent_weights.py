@@ -1,7 +1,7 @@
-"""Where the values of a large module's private base and replica lie: no more copies than needed.
+"""The memory of a large module's private base and replica: no more copies than needed.
 
 The first inference runs on a private copy, since it might write. If it did not, the copy becomes
-the replica's own values, and the base lends the caller's. In a small module nothing is lent.
+the replica's own values, and the base uses the caller's. In a small module no memory is lent.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ SMALL_BYTES = 2**20  # a module of less keeps a copy to restore from
 
 
 class LentWeights:
-    """The weights of a caller's module, lent to its base and to what of its replica is not trained.
+    """The weights of a caller's module, lent to its base and to the untrained part of its replica.
 
     Args:
         module: the caller's.
@@ -39,7 +39,7 @@ class LentWeights:
         return sum(tensor.nbytes for name, tensor in own if not self._is_alike(name))
 
     def keep_private(self) -> None:
-        """Give the base values that no write reaches the module from: the replica's, or copies."""
+        """Give the base values whose writes cannot reach the module: the replica's, or copies."""
         self._give({name: self._private(name) for name in self._own})
 
     def _private(self, name: str) -> Tensor:
@@ -55,7 +55,7 @@ class LentWeights:
         self._give(self._own)
 
     def copy(self) -> None:
-        """Give the base copies of its own of the module's values, and lend nothing from now on."""
+        """Give the base its own copies of the module's values, and stop lending."""
         self._is_safe = False
         self._give({name: tensor.clone() for name, tensor in self._own.items()})
 
@@ -65,7 +65,7 @@ class LentWeights:
                 parameter.data = values[name]
 
     def put_back(self, names: Collection[str]) -> None:
-        """Put the replica's parameters of these names back to the module's values."""
+        """Restore the replica's parameters of these names to the module's values."""
         for name in names:
             parameter, own = self._parameters[name], self._own[name]
             if name in self._lent:
@@ -75,7 +75,7 @@ class LentWeights:
                 parameter.data.copy_(own)
 
     def lend_all_but(self, names: Collection[str]) -> None:
-        """Let the replica's other parameters lie in the module's memory; put these back."""
+        """Move the replica's other parameters into the module's memory; restore these."""
         for name, parameter in self._parameters.items():
             if self._is_safe and name not in names:
                 parameter.data = self._own[name].to(parameter.dtype)

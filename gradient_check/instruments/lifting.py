@@ -1,7 +1,7 @@
-"""Runs a forward with the 16-bit parts that it has of its own in float32.
+"""Runs a forward with its own 16-bit parts in float32.
 
-A module that is checked in float32 may cast to 16 bits inside. Differences prove little there; with
-those casts left out they do, and the two gradients must agree but for rounding.
+A module that is checked in float32 may cast to 16 bits inside. Differences prove little there;
+without the casts they do, and the two gradients must agree except for rounding.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ _CASTS = ("bfloat16", "half")
 
 
 class Lifted(TorchFunctionMode):
-    """Gives float32 where calls ask for 16 bits or are given some, and no autocast."""
+    """Uses float32 where calls ask for or get 16 bits, and no autocast."""
 
     def __torch_function__(
         self,
@@ -50,9 +50,9 @@ def has_sixteen_bits(losses: Tensor) -> bool:
 
 @contextmanager
 def in_float32(function: Any) -> Iterator[None]:  # noqa: ANN401 - a class of autograd.Function
-    """Let a custom function compute in float32, for a while: its forward and its backward.
+    """Let a custom function compute in float32, forward and backward, for a while.
 
-    What it gives to the rest of the forward stays in 16 bits.
+    Its results stay in 16 bits for the rest of the forward.
     """
     kept = {name: vars(function).get(name) for name in ("forward", "setup_context", "backward")}
     forward, setup, backward = (getattr(function, name) for name in kept)

@@ -1,4 +1,4 @@
-"""The three forms of a loss, told apart by its signature, its annotations and its text.
+"""The three forms of a loss, recognised by its signature, its annotations and its text.
 
 A loss is `(module, probe) -> losses`, `(output) -> losses`, or, as PyTorch's own losses are,
 `(output, targets) -> losses`; the probe of the last form is a pair of inputs and targets.
@@ -59,7 +59,7 @@ def takes_targets(loss: Callable[..., Any]) -> bool:
 
 
 def takes_for_module(loss: Callable[..., Any], name: str) -> bool:
-    """Return whether a loss takes an argument for a module, as far as its text tells.
+    """Return whether a loss uses an argument as a module, as far as its text shows.
 
     Args:
         loss: a function, a method, a partial, or an object that can be called.
@@ -105,7 +105,7 @@ def _node_of(code: CodeType) -> ast.AST | None:
 
 
 def _uses_as_module(node: ast.AST, name: str) -> bool:
-    """Return whether a part of a loss calls an argument, or asks it for what only modules have."""
+    """Return whether a loss calls an argument, or uses attributes that only modules have."""
     if isinstance(node, ast.Attribute):
         return (
             _is_name(node.value, name)

@@ -1,4 +1,4 @@
-"""Moves the values of a replica's parameters by noise that is always the same, and back."""
+"""Moves the values of a replica's parameters by reproducible noise, and back."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +17,11 @@ class MovingReplica:
     """A replica whose trained parameters can be moved off the base's values.
 
     Attributes:
-        buffers: the replica's, as they were when they were kept.
+        buffers: the replica's, as remembered.
         names: the trained parameters' names; `parameters` are the replica's own.
         noise_seed: of all noise.
-        is_large: whether the gradients of a portion are kept at a time, which `held` does.
-        weights: of a large module, whose values can be made again; else None, and copies are kept.
+        is_large: whether only a portion's gradients are kept at a time, by `held`.
+        weights: of a large module, whose values can be restored; else None, and copies are kept.
     """
 
     replica: nn.Module
@@ -40,7 +40,7 @@ class MovingReplica:
         return portions_of(self.parameters, count) if self.is_large else [self.names]
 
     def held_first(self) -> list[list[str]]:
-        """Return the portions, first the one whose gradients are there."""
+        """Return the portions, the one with present gradients first."""
         return sorted(self.portions(), key=lambda names: not self.held.has(names))
 
     def perturb(self, names: Iterable[str], fraction: float = _PERTURBATION, salt: int = 0) -> None:
@@ -49,7 +49,7 @@ class MovingReplica:
             self._add_noise(name, fraction, derive_seed(self.noise_seed, salt, number))
 
     def settle(self, names: Iterable[str]) -> None:
-        """Move parameters that are at the base's values to where `perturb(self.names)` does."""
+        """Move parameters from the base's values to those of `perturb(self.names)`."""
         numbers = {name: number for number, name in enumerate(self.names)}
         for name in names:
             self._add_noise(name, _PERTURBATION, derive_seed(self.noise_seed, 0, numbers[name]))
@@ -69,13 +69,13 @@ class MovingReplica:
             tensor.abs_()
 
     def keep_buffers(self) -> None:
-        """Remember the replica's buffers as they are now."""
+        """Remember the replica's present buffers."""
         self.buffers = {n: b.detach().clone() for n, b in self.replica.named_buffers()}
         named = self.replica.named_modules()
         self._owners = [(f"{name}.".lstrip("."), part) for name, part in named if part._buffers]
 
     def hold_state(self, put_back: Callable[[], None]) -> None:
-        """Have what the replica keeps beside its buffers put back with them from now on."""
+        """Restore the replica's kept state together with its buffers from now on."""
         self._put_back_state = put_back
 
     def put_back_buffers(self) -> None:
@@ -95,7 +95,7 @@ class MovingReplica:
     def moved(
         self, names: Iterable[str], fraction: float = _PERTURBATION, salt: int = 0
     ) -> Iterator[None]:
-        """Move these parameters, for a while, by a fraction of their spread."""
+        """Move these parameters by a fraction of their spread, for a while."""
         names = list(names)
         kept = {} if self.weights else {n: self.parameters[n].detach().clone() for n in names}
         try:

@@ -16,7 +16,7 @@ def real(tensor: Tensor) -> Tensor:
 def spread(tensor: Tensor) -> float:
     """Return the standard deviation; for a constant its magnitude, for zeros, or nearly so, 1.
 
-    Of a large tensor a sample is measured.
+    A large tensor is sampled.
     """
     if tensor.numel() == 0:
         return 0.0

@@ -1,7 +1,7 @@
-"""Whose code a parameter belongs to: the user's, or that of an installed library.
+"""Whether a parameter belongs to the user's code or to an installed library's.
 
-A library's model may keep parameters that one way of using it leaves out (a pooler, the embedding
-of masked frames), or freeze some of its own. PyTorch's layers belong to whoever uses them.
+A library's model may keep parameters that one use of it leaves out (a pooler, the embedding of
+masked frames), or freeze some of its own. PyTorch's layers belong to their user.
 """
 
 from collections.abc import Collection, Iterable
@@ -39,7 +39,7 @@ def in_minority(module: nn.Module, names: Iterable[str], others: Collection[str]
 
 
 def _owner_of(module: nn.Module, path: str) -> str | None:
-    """Return the path of the nearest module, from `path` upwards, that is no layer's."""
+    """Return the path of the nearest module, from `path` upwards, that is no PyTorch layer."""
     while _is_a_layer(module.get_submodule(path)):
         if not path:
             return None

@@ -1,4 +1,4 @@
-"""Padding rows of embeddings, whose gradient torch leaves out on purpose."""
+"""Padding rows of embeddings, whose gradient torch omits on purpose."""
 
 from torch import Tensor, nn
 
@@ -16,8 +16,8 @@ def ignoring_padding(module: nn.Module, name: str, gradient: Tensor) -> Tensor:
 def drop_padding(module: nn.Module, name: str, gradient: Tensor) -> Tensor:
     """Return a parameter's gradient, with zeros in the padding row if it is an embedding's.
 
-    The row has a gradient where the embedding is the head too, but only the head's; texts may hold
-    its token (SmolLM2 pads with the one that ends a message). Zeros are written in place.
+    If the embedding is also the head, the row has only the head's gradient; texts may hold its
+    token (SmolLM2 pads with the one that ends a message). Zeros are written in place.
     """
     gradient, padding = gradient.to_dense(), _padding_row(module, name)
     if padding is not None:

@@ -1,4 +1,4 @@
-"""What a module keeps between its calls in plain attributes: numbers, texts, tensors, lists."""
+"""A module's state in plain attributes between its calls: numbers, texts, tensors, lists."""
 
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -13,12 +13,12 @@ _Slot = tuple[str, str]  # the path of a module, and its attribute
 
 
 class PlainState:
-    """The values of a module's plain attributes at one moment; buffers are none of them.
+    """The values of a module's plain attributes at one moment, without buffers.
 
-    Random generators are left alone: a draw is no state of a model.
+    Random generators are ignored: a draw is no state of a model.
 
     Args:
-        module: its parts are looked at, and put back.
+        module: its parts are examined and restored.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -26,14 +26,14 @@ class PlainState:
         self._values = {slot: _copied(value) for slot, value in _slots(module).items()}
 
     def changed(self) -> list[_Slot]:
-        """Return what is not as it was at that moment."""
+        """Return the attributes that have changed since that moment."""
         now = _slots(self.module)
         known = self._values
         gone = [slot for slot in known if slot not in now]
         return gone + [s for s, value in now.items() if not _same(known.get(s, _GONE), value)]
 
     def put_back(self, slots: Collection[_Slot]) -> None:
-        """Put these attributes back to their values of that moment."""
+        """Restore these attributes to their values of that moment."""
         for path, name in slots:
             attributes = vars(self.module.get_submodule(path))
             if (path, name) in self._values:
@@ -46,7 +46,7 @@ _GONE = object()
 
 
 def is_number(module: nn.Module, slot: _Slot) -> bool:
-    """Return whether an attribute is a number or a text now: a counter, say, and no memory."""
+    """Return whether an attribute is now a number or a text: a counter, say, and no memory."""
     return isinstance(vars(module.get_submodule(slot[0])).get(slot[1], _GONE), _NUMBERS)
 
 
@@ -68,7 +68,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _is_tensor(value: object) -> bool:
-    """Return whether a value is a tensor that can be put back: one with a graph cannot."""
+    """Return whether a value is a tensor that can be restored: one without a graph."""
     if not isinstance(value, Tensor) or isinstance(value, nn.Parameter):
         return False
     return value.grad_fn is None

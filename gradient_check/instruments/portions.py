@@ -1,7 +1,7 @@
-"""Which gradients a backward leaves: all, or, of a large module, those of a portion at a time.
+"""The gradients that a backward leaves: all, or, in a large module, a portion's at a time.
 
-Every backward is that of the whole module. A gradient that nobody needs yet goes the moment it
-arrives; whoever needs it takes it again, at the same values and with the same random numbers.
+Every backward runs through the whole module. A gradient that is not needed yet is dropped on
+arrival; when it is needed, it is computed again, at the same values with the same random numbers.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -26,7 +26,7 @@ def portions_of(parameters: Mapping[str, Tensor], count: int) -> list[list[str]]
 
 
 class HeldGradients:
-    """The gradients that a module's parameters have, or would have if they were kept.
+    """The gradients of a module's parameters, kept or dropped.
 
     Args:
         parameters: the trained parameters by name.
@@ -34,7 +34,7 @@ class HeldGradients:
     Attributes:
         kept: the names whose gradients backwards leave; None: all.
         arrived: the names whose gradients arrived in the last backward.
-        facts: of the gradients that went in it, while `noting`.
+        facts: of the gradients dropped in it, while `noting`.
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
@@ -49,18 +49,18 @@ class HeldGradients:
         return self.kept is None or set(names) <= set(self.kept)
 
     def keep(self, names: Collection[str]) -> None:
-        """Let what is there go; the next backward leaves these."""
+        """Drop the present gradients; the next backward leaves these."""
         self.clear()
         self.kept = frozenset(names)
 
     def clear(self) -> None:
-        """Let all gradients go."""
+        """Drop all gradients."""
         for parameter in self.parameters.values():
             parameter.grad = None
 
     @contextmanager
     def dropping(self) -> Iterator[None]:
-        """Let gradients that are not kept go as they arrive."""
+        """Drop gradients that are not kept as they arrive."""
         self.arrived, self.facts = set(), {}
         others = [] if self.kept is None else [n for n in self.parameters if n not in self.kept]
         hooks = [self._drop_on_arrival(n) for n in others if self.parameters[n].requires_grad]
@@ -85,7 +85,7 @@ class HeldGradients:
 
     @contextmanager
     def noting(self, is_scaled: bool) -> Iterator[None]:
-        """Take the facts of gradients that go, unless they are yet to be scaled."""
+        """Take the facts of dropped gradients, unless they still have to be scaled."""
         self._notes = not is_scaled
         try:
             yield
@@ -93,7 +93,7 @@ class HeldGradients:
             self._notes = False
 
     def facts_of(self, names: Collection[str]) -> dict[str, GradientFacts] | None:
-        """Return the facts of these gradients, of those that are there or went; None: unknown."""
+        """Return the facts of these gradients, present or dropped; None: unknown."""
         found = dict(self.facts)
         for name in names:
             gradient = self.parameters[name].grad
@@ -105,7 +105,7 @@ class HeldGradients:
 
     @contextmanager
     def keeping(self, names: Collection[str]) -> Iterator[None]:
-        """Keep these gradients too, for a while, and let them go afterwards."""
+        """Keep these gradients too for a while, and drop them afterwards."""
         before = self.kept
         if before is not None:
             self.kept = frozenset(before) | frozenset(names)

@@ -1,6 +1,6 @@
 """The loss under test, called the same way every time and watched while it runs.
 
-This module knows the caller's loss and probe, and nothing of replicas or gradients.
+This module knows the caller's loss and probe, but no replicas or gradients.
 """
 
 import random
@@ -24,15 +24,15 @@ class LossShapeError(Exception):
 
 
 class ProbeLoss:
-    """`(module, probe) -> losses`, whichever of the three forms the caller's loss has.
+    """`(module, probe) -> losses`, for any of the three forms of the caller's loss.
 
     Each call gets a fresh copy of the probe, so a forward that writes to its input does no harm.
 
     Attributes:
         observer: called with the losses while their graph exists.
         recorder: a context that surrounds each call.
-        lifted: a context inside that one, of a forward without 16-bit parts.
-        added: gives the losses that are meant in place of those that were computed.
+        lifted: a context inside that one, for a forward without 16-bit parts.
+        added: replaces the computed losses by the intended ones.
         seed: seeds Python's and NumPy's generators before each call, unless None.
         finished: whether the last call returned losses.
         shape: shape of the last call's losses.

@@ -29,7 +29,7 @@ _ONE_BY_ONE = {"broadcast_tensors", "meshgrid"}  # what has no graph came from w
 _MAKERS = {"tensor", "as_tensor", "from_numpy", "new_tensor", "asarray", "frombuffer", "full"}
 _MAKERS |= {"scalar_tensor", "Tensor", "FloatTensor"}
 SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
-"""Calls that give their argument back, without its graph or with a hook."""
+"""Calls that return their argument, without its graph or with a hook."""
 
 
 class Recorder(TorchFunctionMode):
@@ -37,7 +37,7 @@ class Recorder(TorchFunctionMode):
 
     Args:
         skip: the indices of calls that lose the graph (a detach, `.data`, a hook, a call under
-            no_grad), to see what is without that.
+            no_grad), which are left out.
     """
 
     def __init__(self, skip: Collection[int] = ()) -> None:
@@ -59,7 +59,7 @@ class Recorder(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Run one call and note it."""
+        """Run one call and record it."""
         kwargs = kwargs or {}
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         event = RecordedCall(name_of(func), stack_here(), inputs, len(self.events))
@@ -101,7 +101,7 @@ class Recorder(TorchFunctionMode):
             self._know(tensor, carried, event)
 
     def _note_undifferentiated(self, event: RecordedCall, tensor: Tensor) -> None:
-        """Note as cut what a custom function computed from its inputs and gave no gradient."""
+        """Record as cuts a custom function's results that get no gradient."""
         if event.stack.in_custom_function or tensor.requires_grad:
             return
         hidden = self.hidden.pop(id(tensor), _NONE)
@@ -193,7 +193,7 @@ def _has_its_graph(tensor: Tensor, event: RecordedCall) -> bool:
 
 
 def name_of(func: Any) -> str:  # noqa: ANN401
-    """Return the name of a torch function; of an attribute with what is done to it."""
+    """Return the name of a torch function; for an attribute with its access."""
     name: str = getattr(func, "__name__", str(func))
     if name in ("__get__", "__set__"):
         return f"{getattr(func.__self__, '__name__', '')}.{name}"
@@ -201,7 +201,7 @@ def name_of(func: Any) -> str:  # noqa: ANN401
 
 
 def without_cut(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-    """Return what a call that loses the graph would give if it kept it.
+    """Return a graph-losing call's result with its graph.
 
     That is the tensor itself in place of its detached copy or of a hook's handle, a gradient with
     its own graph, and else the result under enabled gradients.

@@ -39,7 +39,7 @@ _FUNCTION = os.path.join("torch", "autograd", "function.py")
 
 
 def pass_over(filename: str) -> None:
-    """Leave a file out of what is shown: it calls the code under test, or is called by it."""
+    """Exclude a file from shown lines: it calls the code under test, or is called by it."""
     if filename not in _passed_over:
         _passed_over.append(filename)
 

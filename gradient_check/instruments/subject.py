@@ -1,7 +1,7 @@
 """The objects under test: a private base, its template, a perturbed replica and the gradient step.
 
-They are made by the functions that serving and adaptation use. This module runs them, and judges
-nothing.
+They are made by the same functions as in serving and adaptation. This module runs them, without
+judging.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -57,7 +57,7 @@ class Subject(MovingReplica):
         replica: a training replica of the base, moved off the base's values.
         step: the gradient step on the replica.
         names: the trained parameters' names; `parameters` are the replica's own.
-        frozen: those of them that get no gradient for the moment.
+        frozen: those of them that presently get no gradient.
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class Subject(MovingReplica):
 
         Args:
             module: the base, or a replica.
-            seed: of all random numbers; None: nothing is seeded but those of single rows.
-            mode: the caller's, unless given.
-            row_seed: of single rows, where there is no seed; None: the subject's.
+            seed: of all random numbers; None: only those of single rows are seeded.
+            mode: by default the caller's.
+            row_seed: of single rows if there is no seed; None: the subject's.
         """
         self.loss.seed = seed
         options, device = self.options, self.options.precision.device
@@ -128,11 +128,11 @@ class Subject(MovingReplica):
             return run_inference(*call, self.probe).double()
 
     def serve_adapted(self) -> Tensor:
-        """Return the losses of the replica's values, served from a replica as an adapter is."""
+        """Return the losses of the replica's values, served from a replica like an adapter."""
         return self.serve(self.adapted(), self.seed)
 
     def adapted(self) -> nn.Module:
-        """Return a frozen replica of the replica's values, as an adapter is served."""
+        """Return a frozen replica of the replica's values, like a served adapter."""
         own = dict(self.template.named_parameters())  # a forward may register others
         trained = {n: p.detach() for n, p in self.replica.named_parameters() if p.requires_grad}
         trained = {name: tensor for name, tensor in trained.items() if name in own}
@@ -173,7 +173,7 @@ class Subject(MovingReplica):
         return loss
 
     def hold(self, names: Collection[str]) -> None:
-        """Take these parameters' gradients again where they were let go, and their neighbours'."""
+        """Take these parameters' dropped gradients again, and their neighbours'."""
         if not self.held.has(names):
             around = (each for each in self.portions() if set(names) <= set(each))
             self.held.keep(next(around, names))
@@ -181,12 +181,12 @@ class Subject(MovingReplica):
             self.gradients()
 
     def give_back(self) -> None:
-        """Give back the gaps that a large module's tensors left: in MiniLM 0.4 x the weights."""
+        """Return the gaps that a large module's tensors left: in MiniLM 0.4 x the weights."""
         if self.is_large:
             give_back_freed(self.options.precision.device)
 
     def take_step(self) -> StepResult:
-        """Take a step of the optimizer with the gradients that are kept."""
+        """Take a step of the optimizer with the kept gradients."""
         with self.held.dropping():
             return self.step(self.probe, self.seed)
 
@@ -203,9 +203,9 @@ class Subject(MovingReplica):
 
     @contextmanager
     def elsewhere(self, number: int, names: Collection[str] = ()) -> Iterator[float]:
-        """Move the replica, for a while, to a point near by; yield its loss there.
+        """Move the replica to a nearby point for a while; yield its loss there.
 
-        Gradients are there too: all of a small module, else those of `names`.
+        Gradients are present too: all of a small module, else those of `names`.
         """
         with (
             self.moved(self.names, salt=number),
@@ -216,9 +216,9 @@ class Subject(MovingReplica):
 
     @contextmanager
     def lifted(self, names: Collection[str] = ()) -> Iterator[float]:
-        """Compute without the module's own 16-bit parts, for a while; yield the loss.
+        """Compute without the module's own 16-bit parts for a while; yield the loss.
 
-        Gradients are such too: all of a small module, else those of `names`.
+        So are the gradients: all of a small module, else those of `names`.
         """
         self.loss.lifted = Lifted()
         try:
@@ -230,7 +230,7 @@ class Subject(MovingReplica):
 
 @contextmanager
 def _put_by(subject: Subject) -> Iterator[None]:
-    """Put the gradients aside, for a while; those of a large module are taken again later."""
+    """Set the gradients aside for a while; those of a large module are taken again later."""
     before = {n: p.grad for n, p in subject.parameters.items() if not subject.is_large}
     try:
         subject.held.clear()

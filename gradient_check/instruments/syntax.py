@@ -1,4 +1,4 @@
-"""What the syntax of the caller's code says of a line: its statement, its function, its modes."""
+"""The syntax around a line of the caller's code: its statement, its function, its modes."""
 
 import ast
 import functools
@@ -14,7 +14,7 @@ _GRAD_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 
 
 def parsed(filename: str) -> ast.Module | None:
-    """Return the syntax tree of a file, or None where it has none."""
+    """Return the syntax tree of a file, or None."""
     return _parsed("".join(linecache.getlines(filename)))
 
 
@@ -136,7 +136,7 @@ def _names_a_switch(tree: ast.Module, expression: ast.expr) -> bool:
 
 
 def _bound(node: ast.AST) -> set[str]:
-    """Return the names that a node defines, or gives a value to."""
+    """Return the names that a node defines or assigns."""
     if isinstance(node, _NAMED):
         return {node.name}
     if isinstance(node, ast.Assign):

@@ -1,1 +1,1 @@
-"""How a model trains and answers: modes, gradient step, replicas, LoRA, randomness, memory."""
+"""The phases of a model: modes, gradient step, replicas, LoRA, randomness, memory."""

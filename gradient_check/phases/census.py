@@ -1,7 +1,7 @@
-"""The health of tensors, and the census of a module that must never change.
+"""The health of tensors, and the census of a module that must not change.
 
-Setup takes a census; the tripwire compares it with the module after every adaptation. The
-checksum reads the bits, because writes through `.data` or NumPy leave `_version` unchanged.
+Setup takes a census; the tripwire compares it with the module after every adaptation. The checksum
+reads the bits, because writes through `.data` or NumPy leave `_version` unchanged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,8 +27,8 @@ _DEBUG_MODES = ("default", "warn", "error")  # of deterministic algorithms, as t
 def is_healthy(tensor: Tensor) -> bool:
     """Return whether autograd can use `tensor`: no inference tensor, and not cast from one.
 
-    A tensor cast in place (`module.double()`) from an inference tensor reports that it is none, but
-    has no version counter, so training would raise.
+    A tensor cast in place (`module.double()`) from an inference tensor does not report to be one,
+    but has no version counter, so training would raise.
     """
     if tensor.is_inference():
         return False
@@ -78,7 +78,7 @@ def _healed(tensor: Tensor) -> Tensor:
 
 
 def checksums(tensors: dict[str, Tensor]) -> dict[str, int]:
-    """Return an integer for each tensor that any changed bit changes; one transfer a device.
+    """Return an integer for each tensor that changes with any bit; one transfer a device.
 
     The sum distinguishes -0.0 from 0.0 and reads NaN by its bits. It is no cryptographic digest.
     """
@@ -114,7 +114,7 @@ def _bit_sum(tensor: Tensor) -> Tensor:
 
 
 def _widest_integer(flat: Tensor) -> torch.dtype:
-    """Return int64 if the memory can be read so (ten times faster), else the element's size."""
+    """Return int64 if the memory allows it (ten times faster), else the element's size."""
     size = flat.element_size()
     return torch.int64 if flat.numel() * size % 8 == 0 else _INTEGERS[size]
 
@@ -154,7 +154,7 @@ class Census:
 
         Args:
             module: any module.
-            known: checksums of some of its tensors by name, which are not read again.
+            known: checksums of some of its tensors by name; these tensors are not read again.
         """
         tensors = dict(_persistent_tensors(module))
         sums = checksums({n: t for n, t in tensors.items() if n not in known}) | dict(known)
@@ -219,7 +219,7 @@ def count_hooks(module: nn.Module) -> dict[str, int]:
 
 
 def _count_hooks(part: nn.Module) -> int:
-    """Count a module's hooks, except those of libraries, which some set at their first forward."""
+    """Count a module's hooks, except those of libraries; some appear at the first forward."""
     tables = (value for name, value in vars(part).items() if name.endswith("_hooks"))
     hooks = (hook for table in tables if isinstance(table, dict) for hook in table.values())
     return sum(not is_of_a_library(hook) for hook in hooks)

@@ -39,7 +39,7 @@ def recompute_blocks(replica: nn.Module) -> None:
 def _recomputing(kind: type[nn.Module]) -> type[nn.Module]:
     """Make a subclass of `kind` that recomputes.
 
-    A wrapped method would make the block refer to itself, so that only the garbage collector would
+    A wrapped method would make the block refer to itself; then only the garbage collector could
     free a dropped replica's memory.
     """
 
@@ -54,5 +54,5 @@ def _recomputing(kind: type[nn.Module]) -> type[nn.Module]:
 
 
 def _place_of(block: nn.Module) -> Tensor | None:
-    """Return a tensor on the block's device, whatever objects its inputs are held in."""
+    """Return a tensor on the block's device, from inputs of any structure."""
     return next(chain(block.parameters(), block.buffers()), None)

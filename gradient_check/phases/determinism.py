@@ -1,8 +1,8 @@
-"""Whether what runs again gives the same bits: a mode that a process states when it starts.
+"""Whether repeated work gives equal bits: a mode that a process sets when it starts.
 
 On the CPU it always does. On CUDA, sums by atomic additions, the backward of attention and the
-workspace of cuBLAS may differ from run to run, unless the mode is on (DETERMINISTIC=1). With it an
-operation that cannot repeat raises RuntimeError with its name, so the self-test finds it.
+workspace of cuBLAS may differ from run to run, unless the mode is on (DETERMINISTIC=1). In this
+mode an operation that cannot repeat raises RuntimeError with its name, so the self-test finds it.
 """
 
 import os
@@ -23,7 +23,7 @@ def make_deterministic() -> None:
     """Make all work on CUDA repeat bit for bit, before CUDA starts.
 
     Raises:
-        SetupError: CUDA has started, or cuBLAS was given a workspace with which nothing repeats.
+        SetupError: CUDA has started, or cuBLAS has a workspace that prevents repeatability.
     """
     chosen = os.environ.get(_VARIABLE)
     if chosen is None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -56,12 +56,12 @@ def _is_in_the_mode() -> bool:
 
 
 def mode_of(device: torch.device) -> str:
-    """Return what the name of a device lacks to tell other bits apart: the mode, on CUDA."""
+    """Return the part that a device's name lacks to identify its bits: the mode, on CUDA."""
     return " deterministic" if device.type != "cpu" and is_repeatable(device) else ""
 
 
 def require_repeatable(device: torch.device) -> None:
-    """Refuse a request for the same bits (InputError) where nobody promises them."""
+    """Refuse a request for equal bits (InputError) on a device that cannot promise them."""
     if is_repeatable(device):
         return
     if _is_in_the_mode():
@@ -78,9 +78,9 @@ def require_repeatable(device: torch.device) -> None:
 
 
 def repeatable_attention(device: torch.device) -> AbstractContextManager[Any]:
-    """Compute attention by products of matrices, whose backward repeats, where the mode is on.
+    """Compute attention by matrix products, whose backward repeats, if the mode is on.
 
-    For a forward with its backward: blocks that are recomputed must choose the same way again.
+    For a forward with its backward: recomputed blocks must choose the same way again.
     """
     if device.type == "cpu" or not torch.are_deterministic_algorithms_enabled():
         return nullcontext()

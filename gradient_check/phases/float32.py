@@ -1,7 +1,7 @@
-"""How exactly float32 is computed, where TF32 or 16 bits may stand in for it.
+"""The exactness of float32, for which TF32 or 16 bits may be substituted.
 
-PyTorch has older and newer names for these switches, and refuses to read the older ones once the
-newer were used alone; so both are read, and both put back.
+PyTorch has older and newer names for these switches, and refuses to read the older ones once only
+the newer were used; so both are read and restored.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,8 +22,8 @@ class Float32:
     """The switches of this process.
 
     Attributes:
-        products: of matrices, by the older name; None where it cannot be read.
-        cudnn_tf32: of convolutions, by the older name; None where it cannot be read.
+        products: of matrices, by the older name; None if it cannot be read.
+        cudnn_tf32: of convolutions, by the older name; None if it cannot be read.
         backends: products, convolutions and recurrent layers, by the newer names.
     """
 
@@ -41,7 +41,7 @@ class Float32:
         )
 
     def put_back(self) -> None:
-        """Set the switches to these values."""
+        """Restore the switches to these values."""
         if self == Float32.current():
             return
         if self.products is not None:
@@ -53,7 +53,7 @@ class Float32:
                 backend.fp32_precision = value
 
     def in_words(self) -> dict[str, str]:
-        """Return what the process computes with, by what is computed."""
+        """Return the exactness of each kind of operation, in words."""
         products, *others = self.backends
         return {
             "float32 matmul precision": self.products or products,
@@ -63,7 +63,7 @@ class Float32:
 
 @contextmanager
 def exact_float32() -> Iterator[None]:
-    """Compute float32 in all its bits, whatever the process has set; put that back at the end."""
+    """Compute float32 in all its bits, whatever the process has set; restore that at the end."""
     before = Float32.current()
     try:
         _set_exact()

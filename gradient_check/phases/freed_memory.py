@@ -1,4 +1,4 @@
-"""Gives memory that has been freed back to the device and to the machine."""
+"""Returns freed memory to the device and to the machine."""
 
 import ctypes
 import gc
@@ -11,7 +11,7 @@ from gradient_check.phases.memory import free_cache
 
 
 def give_back(device: torch.device) -> None:
-    """Give back what allocators keep for later: of the device, and of the C library's heap.
+    """Return the memory that allocators cache: of the device, and of the C library's heap.
 
     After the self-test of a model of 0.5 GB the heap kept 1.7 GB, in gaps between small tensors.
     """
@@ -20,7 +20,7 @@ def give_back(device: torch.device) -> None:
 
 
 def give_back_freed(device: torch.device) -> None:
-    """Give back what needs no search for cycles, which takes 0.2 s beside transformers."""
+    """Return memory without a search for cycles, which takes 0.2 s beside transformers."""
     free_cache(device)
     trim = _trim()
     if trim is not None:

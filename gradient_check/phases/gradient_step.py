@@ -1,8 +1,8 @@
 """One gradient step on a replica: forward, backward, clip, update.
 
 A step's batch may come in parts, whose gradients are added up: a part is a tick. The update is in
-the last one, or, where it writes to many numbers, in ticks of its own. Both an adaptation and the
-self-test take their steps here, so the test proves the code that runs. This module knows no task,
+the last tick, or, if it writes many numbers, in ticks of its own. Both an adaptation and the
+self-test take their steps here, so the test proves the code that adapts. This module knows no task,
 no examples and no schedule of steps.
 """
 
@@ -27,7 +27,7 @@ Loss = Callable[[nn.Module, Any], Tensor]
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 _Seeds = tuple[int, int]
-"""Of a part's default generators, and of its rows': the step's, however its batch is cut."""
+"""Seeds of a part's default generators, and of its rows': the step's, for any cut of the batch."""
 
 _MOST_SKIPS = 30  # a float16 scale begins at 2**16 and halves at each skip
 # Numbers that AdamW updates in a tick on a CPU: 22 million took 0.4 s, and twice that beside load.
@@ -38,7 +38,7 @@ class BatchPart(NamedTuple):
     """Some rows of a step's batch, as a batch of its own.
 
     Attributes:
-        share: of the batch's rows, by which the mean of these rows' losses is weighted.
+        share: of the batch's rows; the weight of these rows' mean loss.
     """
 
     batch: Any
@@ -52,7 +52,7 @@ class StepResult:
     Attributes:
         loss: mean of the batch's losses before the update.
         gradient_norm: norm over all trainable parameters, before clipping.
-        skipped: attempts that a float16 overflow voided before this step.
+        skipped: attempts before this step that overflowed in float16.
     """
 
     loss: float
@@ -67,9 +67,9 @@ class GradientStep:
         replica: a training replica; only its trainable parameters change.
         loss: computes the batch's losses.
         make_optimizer: builds the optimizer for the replica's trainable parameters.
-        precision: where and in what dtype forwards run.
+        precision: the device and the dtype of forwards.
         training: the names of the modules in training mode (`modules_in_training`).
-        clip_norm: the norm that the gradient is clipped to; infinity turns clipping off.
+        clip_norm: the largest norm of a gradient; infinity turns clipping off.
     """
 
     def __init__(  # noqa: PLR0913 - a step is these six things
@@ -91,7 +91,7 @@ class GradientStep:
         self.scaler = torch.amp.GradScaler(precision.device.type, enabled=precision.scaled)
 
     def forward(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
-        """Return the mean loss, detached, from a forward exactly as a step runs it; no update."""
+        """Return the mean loss, detached, from a forward exactly like a step's; no update."""
         return self.losses(batch, seed).mean()
 
     def losses(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
@@ -114,13 +114,13 @@ class GradientStep:
                 return result
 
     def ticks(self, parts: Sequence[BatchPart], seed: int) -> Generator[None, None, StepResult]:
-        """Take one optimizer step, a part a tick; repeat an attempt that float16 voids.
+        """Take one optimizer step, a part a tick; repeat an attempt that overflows in float16.
 
-        No mode is on between two ticks. What ends before the update leaves no gradient.
+        No mode is on between two ticks. An attempt that ends before the update leaves no gradient.
 
         Args:
             parts: of the batch; their shares add up to 1.
-            seed: of the first part, from which those of the others are derived.
+            seed: of the first part; the others' seeds are derived from it.
 
         Raises:
             AdaptationError: the loss or a gradient is not finite.
@@ -144,7 +144,7 @@ class GradientStep:
     def _attempt(
         self, parts: Sequence[BatchPart], seed: int
     ) -> Generator[None, None, tuple[float, float] | None]:
-        """Add up the parts' gradients, then update; None where float16 overflowed."""
+        """Add up the parts' gradients, then update; None after an overflow in float16."""
         last = len(parts) - 1
         loss: Tensor | None = None
         for number in range(last):
@@ -171,7 +171,7 @@ class GradientStep:
     def _accumulate(
         self, module: nn.Module, part: BatchPart, seeds: _Seeds, earlier: Tensor | None
     ) -> Tensor:
-        """Add a part's gradients to those of the parts before it; return the loss up to here."""
+        """Add a part's gradients to those of the earlier parts; return the loss so far."""
         if earlier is None:
             self.optimizer.zero_grad(set_to_none=True)
         with _repeatable(seeds, self.precision):
@@ -203,7 +203,7 @@ class GradientStep:
         return norms if math.isfinite(norms[1]) else None
 
     def _clip(self, _: nn.Module, loss: Tensor) -> tuple[float, float]:
-        """Clip the gradients; return the loss and their norm before that."""
+        """Clip the gradients; return the loss and their norm before clipping."""
         reached = [p for p in self.trained if p.grad is not None]
         norm = nn.utils.get_total_norm([_values(p.grad) for p in reached if p.grad is not None])
         numbers = torch.stack([loss, norm.to(loss)]).tolist()  # the step's one wait for the device
@@ -215,8 +215,8 @@ class GradientStep:
     def _slices(self) -> list[range]:
         """Return positions of the parameters that are updated in one tick each.
 
-        AdamW treats every parameter alone, so that slices give the same bits. What is small, on a
-        GPU, of another optimizer or scaled is one slice.
+        AdamW treats every parameter separately, so slices give the same bits. A small model, a GPU,
+        another optimizer or a scaled loss has one slice.
         """
         is_cut = self.precision.device.type == "cpu" and not self.precision.scaled
         if not is_cut or type(self.optimizer) is not torch.optim.AdamW:
@@ -230,7 +230,7 @@ class GradientStep:
         return [*slices, range(first, len(self.trained))]
 
     def _update_slice(self, _: nn.Module, some: range, gradients: Sequence[Tensor | None]) -> None:
-        """Update some parameters; the optimizer passes by those that have no gradient now."""
+        """Update some parameters; the optimizer skips those without a gradient."""
         for position, parameter in enumerate(self.trained):
             parameter.grad = gradients[position] if position in some else None
         self.optimizer.step()
@@ -252,14 +252,14 @@ class GradientStep:
 
 @contextmanager
 def _repeatable(seeds: _Seeds, precision: Precision) -> Iterator[None]:
-    """Let a forward and its backward give the same bits again, as far as that is promised."""
+    """Make a forward and its backward repeatable, as far as that is promised."""
     seed, row_seed = seeds
     with seeded(seed, precision.device, row_seed), repeatable_attention(precision.device):
         yield
 
 
 def _seed_of(seed: int, number: int) -> int:
-    """Return the seed of a part; the first has the step's, as a whole batch does."""
+    """Return the seed of a part; the first has the step's, like a whole batch."""
     return derive_seed(seed, "part", number) if number else seed
 
 

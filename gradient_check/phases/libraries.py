@@ -1,4 +1,4 @@
-"""Tells the code of installed libraries from the user's own."""
+"""Distinguishes the code of installed libraries from the user's own."""
 
 import functools
 import sys

@@ -18,7 +18,7 @@ SCALE = 2.0  # alpha = 2 r, as in the paper's GPT-2 runs: alpha / r is then 2
 
 
 class LoRALinear(nn.Linear):
-    """y = x Wᵀ + b + scale (x Aᵀ) Bᵀ, with A (rank, in), B (out, rank) in float32."""
+    """y = x Wᵀ + b + scale (x Aᵀ) Bᵀ, with A (rank, in) and B (out, rank) in float32."""
 
     lora_a: nn.Parameter
     lora_b: nn.Parameter
@@ -93,9 +93,9 @@ def lora_tensors(layer: nn.Linear, rank: int, generator: Generator) -> dict[str,
 def pair_shapes(
     layer: nn.Module | None, rank: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the shapes of A and B for a layer; None where it can have no pair of that rank.
+    """Return the shapes of A and B for a layer; None if it can have no pair of that rank.
 
-    Exactly the classes of torch.nn: a subclass may be one whose `forward` nobody calls.
+    Exactly the classes of torch.nn: the `forward` of a subclass may never be called.
     """
     if type(layer) is nn.Linear:
         return (rank, layer.in_features), (layer.out_features, rank)
@@ -112,7 +112,7 @@ def pair_shapes(
 
 
 def wrap_layer(layer: nn.Module, scale: float = SCALE) -> None:
-    """Let a layer of a private replica add its pair, which the caller sets."""
+    """Make a layer of a private replica add its pair, which the caller sets."""
     if type(layer) in _WITH_PAIR:
         layer.__class__ = _WITH_PAIR[type(layer)]
     if scale != SCALE:

@@ -1,4 +1,4 @@
-"""How much memory a device has and has left, and whether an error says that it ran out."""
+"""The memory of a device, its free part, and the recognition of out of memory errors."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ def device_memory(device: torch.device) -> int:
 
 
 def free_memory(device: torch.device) -> int:
-    """Return the bytes that may still be had on a device, with those that its cache gives back."""
+    """Return the bytes available on a device, including those that its cache can release."""
     if device.type == "cpu":
         return min(_available(), _left_of_container())
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -42,7 +42,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def _available() -> int:
-    """Return what the machine has left by its own account; all where it gives none."""
+    """Return the free memory that the machine reports; all of it without a report."""
     try:
         lines = _MEMINFO.read_text().splitlines()
     except OSError:
@@ -52,7 +52,7 @@ def _available() -> int:
 
 
 def _left_of_container() -> int:
-    """Return what is left of the container's memory, whose cached files do not count as used."""
+    """Return the rest of the container's memory; its cached files do not count as used."""
     try:
         used = int(_CGROUP.with_name("memory.current").read_text())
         lines = _CGROUP.with_name("memory.stat").read_text().splitlines()
@@ -63,18 +63,18 @@ def _left_of_container() -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out, of the device or of the machine."""
+    """Return whether an error means that the device's or the machine's memory ran out."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message: PyTorch writes advice below it."""
+    """Return the first line of an error's message: PyTorch adds advice below it."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
 def free_cache(device: torch.device) -> None:
-    """Give back the memory that a device's allocator keeps for later; a CPU's keeps none."""
+    """Release the memory that a device's allocator caches; a CPU's has no cache."""
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -106,7 +106,7 @@ def run_adaptation(
 
 
 def run_with_graph(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `function` inside an adaptation phase, in a part that has switched gradients off."""
+    """Call `function` with gradients on, inside a part of an adaptation phase that has them off."""
     with torch.enable_grad():
         return function(*args, **kwargs)
 
@@ -125,7 +125,7 @@ def _put_in_training(module: nn.Module, training: Collection[str]) -> None:
 
 
 def run_setup(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `function` where tensors may be made that outlive every phase: no mode is on."""
+    """Call `function` to make tensors that outlive every phase: no mode is on."""
     with torch.inference_mode(False), torch.no_grad(), casting(None):
         return function(*args, **kwargs)
 
@@ -134,9 +134,9 @@ def run_setup(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
 def casting(precision: Precision | None) -> Iterator[None]:
     """Set autocast as `precision` says, or off; for one forward, never around a `yield`.
 
-    The cast cache is off: all threads share it, and it hides an optimizer's in-place updates
-    from the next forward. Regions that the code inside leaves open are closed, and the casts that
-    its own regions cached are dropped: with a region open outside, PyTorch would keep them.
+    The cast cache is off: all threads share it, and it hides an optimizer's in-place updates from
+    the next forward. Regions that the code inside leaves open are closed, and the casts that its
+    own regions cached are dropped: PyTorch would keep them while an outer region is open.
     """
     depth = _nesting()
     try:
@@ -154,12 +154,12 @@ def _autocast(kind: str, precision: Precision | None) -> AbstractContextManager[
 
 
 def put_in_eval(module: nn.Module) -> None:
-    """Put a whole module in eval mode, where it stays unless it is a replica that trains."""
+    """Put a whole module in eval mode; it stays there unless it is a replica that trains."""
     module.eval()
 
 
 def pass_through_training(module: nn.Module) -> None:
-    """Put a whole module in training mode and back, as a loop does between two evaluations."""
+    """Put a whole module in training mode and back, like a loop between two evaluations."""
     module.train()
     module.eval()
 
@@ -167,7 +167,7 @@ def pass_through_training(module: nn.Module) -> None:
 def use_device(device: torch.device) -> None:
     """Make a CUDA device this thread's current one, now and at each `scrub_thread`.
 
-    Work is queued on its default stream, whose order is the only one that anything here waits for.
+    Work is queued on its default stream; no other stream is waited for.
     """
     if device.type == "cuda":
         _thread.device = device.index or 0
@@ -175,7 +175,7 @@ def use_device(device: torch.device) -> None:
 
 
 def scrub_thread() -> None:
-    """Reset this thread's modes, devices and stream, whatever earlier work left."""
+    """Reset this thread's modes, devices and stream after earlier work."""
     device = getattr(_thread, "device", None)
     if device is not None:
         _take_device(device)
@@ -205,13 +205,13 @@ def _nesting() -> int:
 
 
 def _close_regions(depth: int) -> None:
-    """Count open regions down to `depth`: after a leaked one none clears the cast cache again."""
+    """Count open regions down to `depth`; PyTorch never clears the cast cache in a leaked one."""
     for _ in range(_nesting() - depth):
         torch.autocast_decrement_nesting()
 
 
 def under_inference_mode(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `function` as a decorated door would; the self-test's phases must work there too."""
+    """Call `function` like a decorated predictor; the self-test's phases must work there too."""
     with torch.inference_mode():
         return function(*args, **kwargs)
 

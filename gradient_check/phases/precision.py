@@ -1,4 +1,4 @@
-"""Where a model runs, in which precision, and how its inference is guarded."""
+"""The device and the precision of a model, and the guard of its inference."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ PRECISIONS: Mapping[str, torch.dtype] = {
 
 @dataclass(frozen=True)
 class Precision:
-    """A device and the dtype that matrix products run in.
+    """A device and the dtype of matrix products.
 
     `compute` is float32 (no autocast), bfloat16 (autocast) or float16 (autocast with a gradient
-    scaler). Trained tensors are float32 in every one of them.
+    scaler). Trained tensors are float32 in all three.
     """
 
     device: torch.device
@@ -33,7 +33,7 @@ class Precision:
 
     @property
     def scaled(self) -> bool:
-        """Whether losses must be scaled, lest float16 gradients underflow to zero."""
+        """Whether losses must be scaled, so that float16 gradients do not underflow to zero."""
         return self.compute is torch.float16
 
     def __str__(self) -> str:

@@ -50,7 +50,7 @@ def seeded(seed: int, device: torch.device, row_seed: int | None = None) -> Iter
 
 @contextmanager
 def row_seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Let this thread's generators for single rows have this seed and device; leave the others."""
+    """Set this thread's seed and device of generators for single rows; leave the others."""
     before = row_seed_now()
     _thread.row_seed = (seed, device)
     try:
@@ -60,13 +60,13 @@ def row_seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def row_seed_now() -> tuple[int, torch.device] | None:
-    """Return the seed and the device of generators for single rows; None where none is set."""
+    """Return the seed and the device of generators for single rows, or None."""
     found: tuple[int, torch.device] | None = getattr(_thread, "row_seed", None)
     return found
 
 
 def random_state(device: torch.device) -> list[Tensor]:
-    """Return the states of the default generators of the CPU and, where it is CUDA, `device`."""
+    """Return the states of the default generators of the CPU and, if it is CUDA, `device`."""
     states = [torch.get_rng_state()]
     return states if device.type == "cpu" else [*states, torch.cuda.get_rng_state(device)]
 

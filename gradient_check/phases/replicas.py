@@ -28,7 +28,7 @@ _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
 
 
 def freeze(module: nn.Module) -> None:
-    """Make `module` a base: in eval mode, without gradients, and no parameter requires grad."""
+    """Make `module` a base: in eval mode, with no parameter that requires grad."""
     put_in_eval(module)
     for parameter in module.parameters():
         parameter.requires_grad_(False)
@@ -36,7 +36,7 @@ def freeze(module: nn.Module) -> None:
 
 
 def is_norm(part: nn.Module) -> bool:
-    """Return whether `part` is a normalisation layer: one of PyTorch's, or so named by its class.
+    """Return whether `part` is a normalisation layer: one of PyTorch's, or one by its class name.
 
     Parametrizations do not count: spectral norm's vectors must follow the weights they measure.
     """
@@ -49,7 +49,7 @@ def make_template(base: nn.Module) -> nn.Module:
     """Copy the structure of `base`, sharing every parameter's storage.
 
     Raises:
-        SetupError: the module holds something that cannot be copied.
+        SetupError: a part of the module cannot be copied.
     """
     return run_setup(_copy, base, {})
 
@@ -59,7 +59,7 @@ def training_replica(
 ) -> nn.Module:
     """Make a replica whose parameters named in `tensors` are float32 copies that require grad.
 
-    `scales` are those of LoRA pairs, by layer, where they are not `lora.SCALE`.
+    `scales` are those of LoRA pairs, by layer, if they differ from `lora.SCALE`.
     """
     return run_setup(_replica, template, tensors, _trained, scales)
 
@@ -111,14 +111,14 @@ def _copy(module: nn.Module, swaps: Mapping[int, nn.Parameter]) -> nn.Module:
 
 
 def copies_alive() -> int:
-    """Return how many copies there are that nothing has freed, cycles of a user's among them."""
+    """Return the number of copies that are not freed yet, including those in a user's cycles."""
     return len(_copies)
 
 
 def _recomputed(module: nn.Module) -> Iterator[Tensor]:
     """Yield weights with a graph that a hook of PyTorch computes before each forward.
 
-    Pruning, and spectral norm as it was before parametrizations, keep them in attributes.
+    Pruning and the older spectral norm keep them in attributes.
     """
     hooked = (part for part in module.modules() if part._forward_pre_hooks)
     for part in hooked:
@@ -137,7 +137,7 @@ def _empty_tables(module: nn.Module) -> Iterator[dict[Any, Any]]:
 def _join(
     replica: nn.Module, name: str, parameter: nn.Parameter, scales: Mapping[str, float]
 ) -> None:
-    """Register a parameter that the template does not have."""
+    """Register a parameter that the template lacks."""
     if _leaf(name) in (LORA_A, LORA_B):
         wrap_layer(_owner(replica, name), scales.get(name.rpartition(".")[0], SCALE))
     _owner(replica, name).register_parameter(_leaf(name), parameter)
@@ -170,7 +170,7 @@ def _frozen(tensor: Tensor) -> nn.Parameter:
 def trained_tensors(replica: nn.Module, device: torch.device | None = None) -> Tensors:
     """Return copies of the replica's trainable parameters by name; a tie is listed once.
 
-    They are made on `device` at once, by default where the replica is.
+    They are made directly on `device`, by default the replica's.
     """
     named = replica.named_parameters()
     return run_setup(lambda: {n: _copied(p, device) for n, p in named if p.requires_grad})
@@ -183,8 +183,8 @@ def _copied(tensor: Tensor, device: torch.device | None) -> Tensor:
 def weights_buffers(module: nn.Module) -> Tensors:
     """Return the buffers that belong to a trained weight: those of PyTorch's parametrizations.
 
-    Spectral norm's vectors are such. No other buffer is trained, and none is an adapter's: one of
-    positions or counts may point anywhere.
+    An example are spectral norm's vectors. Other buffers are neither trained nor part of an
+    adapter: a buffer of positions or counts could hold anything.
     """
     return {
         name: buffer
@@ -212,7 +212,7 @@ def changed_buffers(
 def trained_state(
     replica: nn.Module, template: nn.Module, device: torch.device | None = None
 ) -> Tensors:
-    """Return copies of all that training changes: parameters and buffers."""
+    """Return copies of everything that training changes: parameters and buffers."""
     return trained_tensors(replica, device) | changed_buffers(replica, template, device)
 
 

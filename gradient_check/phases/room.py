@@ -1,4 +1,4 @@
-"""Whether memory that a self-test would take is there."""
+"""Whether the memory for a self-test is available."""
 
 import torch
 
@@ -8,5 +8,5 @@ _SHARE = 7 / 8  # the rest is for activations, and for what kernels take while t
 
 
 def has_room(device: torch.device, count: int) -> bool:
-    """Return whether so many bytes may be had on a device."""
+    """Return whether so many bytes are available on a device."""
     return count <= _SHARE * free_memory(device)

@@ -1,1 +1,1 @@
-"""Gradient steps on a private replica. Nothing here knows inference."""
+"""Gradient steps on a private replica. This room does not import inference."""

@@ -13,7 +13,7 @@ _FEWEST_TO_SPLIT = 5  # below, a label needs all its examples for training
 def split(examples: Sequence[Example], share: float, seed: int) -> tuple[list[int], list[int]]:
     """Return the positions of the examples to train on and of those held out, label by label.
 
-    A label with five or more examples gives `share` of them, at least one; a smaller one gives
+    A label with five or more examples gives `share` of them, at least one; a smaller label gives
     none. Examples whose targets are no labels form one group under the same rule.
     """
     groups: dict[Hashable, list[int]] = {}
@@ -47,7 +47,7 @@ def batch_indices(count: int, size: int, step: int, seed: int) -> list[int]:
 
 
 def used_positions(count: int, size: int, steps: int, seed: int) -> list[int]:
-    """Return the indices that the first `steps` batches have, each once, in order."""
+    """Return the indices in the first `steps` batches, each once, in order."""
     if steps * size >= count:
         return list(range(count))
     return sorted(batch_indices(count, size=steps * size, step=0, seed=seed))

@@ -1,8 +1,8 @@
 """Compiles the repeated blocks of a private replica, each alone (regional compilation).
 
-Off unless COMPILE_BLOCKS=1, and only where the same bits are not promised, since compiled sums
-round otherwise. No card has shown a gain yet (`docs/gpu.md`). Code is compiled once for a class of
-blocks, for any length, so later replicas find it; a block that cannot be compiled runs as it is.
+Off unless COMPILE_BLOCKS=1, and never where equal bits are promised, since compiled code rounds
+differently. No card has shown a gain yet (`docs/gpu.md`). Code is compiled once for a class of
+blocks, for any length, so later replicas reuse it; a block that cannot be compiled runs uncompiled.
 """
 
 import functools
@@ -25,7 +25,7 @@ def may_compile(wanted: bool, device: torch.device) -> bool:
     """Return whether blocks are compiled.
 
     Raises:
-        SetupError: they are wanted compiled where the same bits are promised.
+        SetupError: the settings ask for both compiled blocks and equal bits.
     """
     if wanted and is_repeatable(device):
         raise SetupError(
@@ -45,7 +45,10 @@ def compile_blocks(replica: nn.Module) -> int:
 
 @functools.cache
 def _compiled(kind: type[nn.Module]) -> type[nn.Module]:
-    """Make a subclass of `kind` that runs compiled; no block holds itself (see `checkpointing`)."""
+    """Make a subclass of `kind` that runs compiled; no block refers to itself.
+
+    `checkpointing` relies on that.
+    """
     from torch._dynamo.exc import TorchDynamoException  # seconds, for those who ask only
 
     run = torch.compile(kind.forward, backend=BACKEND, dynamic=True)

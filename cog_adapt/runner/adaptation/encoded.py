@@ -34,7 +34,7 @@ class EncodedExamples:
         self._measured = min(len(start.data.examples), _MEASURED)
 
     def encoding(self, chosen: Sequence[int], size: int) -> Generator[None, None, None]:
-        """Encode the examples at these positions, so many at a tick and as many as fit it.
+        """Encode the examples at these positions, as many in a tick as fit.
 
         On a GPU the lengths of some are compared first.
         """
@@ -46,9 +46,9 @@ class EncodedExamples:
         yield from self._encoding(chosen, size)
 
     def comparing(self, chosen: Sequence[int]) -> Generator[None, None, None]:
-        """Find out whether these rows can be joined, by a short and a long one of them.
+        """Determine whether these rows can be joined, from a short and a long one.
 
-        Where that does not show how the others are padded, none are joined from here on.
+        If these two do not show how the others are padded, none are joined from here on.
         """
         if len(chosen) < 2 or self.store.joins(chosen):
             return
@@ -62,7 +62,7 @@ class EncodedExamples:
         yield from self.pausing(chosen)
 
     def _pair(self, chosen: Sequence[int]) -> list[int]:
-        """Return the shortest of these and the longest that a tick can encode beside it, if any."""
+        """Return the shortest of these, and the longest that a tick can encode beside it."""
         shortest = min(chosen, key=lambda position: (self._cost(position), self._size_of(position)))
         left = PAIR_CHARACTERS - self._size_of(shortest)
         others = sorted({*chosen} - {shortest}, key=self._cost, reverse=True) or [shortest]
@@ -74,12 +74,12 @@ class EncodedExamples:
         return min(range(len(self.start.data.examples)), key=self._size_of)
 
     def fits_a_tick(self, chosen: Sequence[int]) -> bool:
-        """Return whether a tick can make a batch of these: joined, or of few characters."""
+        """Return whether a tick can make a batch of these: they join, or have few characters."""
         is_short = sum(map(self._size_of, chosen)) <= PAIR_CHARACTERS
         return is_short or self.store.fits is not False
 
     def pausing(self, chosen: Sequence[int]) -> Generator[None, None, None]:
-        """Let others have a tick where the texts of these examples fill more than one."""
+        """Give others a tick if the texts of these examples fill more than one."""
         if fitting(self._inputs(chosen)) < len(chosen):
             yield None
 
@@ -113,7 +113,7 @@ class EncodedExamples:
 
         Args:
             chosen: positions of the batch's examples.
-            relief: how many times less than in a full step a token costs.
+            relief: the cost of a token in a full step, divided by its cost here.
         """
         costs = [self._cost(position) for position in chosen]
         parts = cut(costs, self.start.training.limit.of(relief), self._size)
@@ -131,7 +131,7 @@ class EncodedExamples:
         return _Parts(self, groups)
 
     def weights(self, chosen: Sequence[int]) -> Tensor | None:
-        """Return the weights of examples by their positions; None where all weigh the same."""
+        """Return the weights of examples by their positions; None: equal weights."""
         weights = self.start.data.weights
         if weights is None:
             return None
@@ -139,7 +139,7 @@ class EncodedExamples:
         return values.to(self.device, non_blocking=True)
 
     def _light(self, group: Sequence[int]) -> list[list[int]]:
-        """Cut a part into those that a tick can encode, where it has to encode them."""
+        """Cut a part into smaller ones that a tick can encode, if it has to be encoded."""
         return [[*group[some]] for some in portions(self._inputs(group), len(group))]
 
     def _measure(self) -> None:
@@ -160,7 +160,7 @@ class EncodedExamples:
         return self._costs[position]
 
     def _encode_row(self, position: int) -> Batch:
-        """Encode one example; its input's tensors are kept for other runs, where any are."""
+        """Encode one example; its input's tensors are cached for other runs if there is a cache."""
         start = self.start
         if start.data.kept_rows is None:
             return first_row(self._encode, position)
@@ -180,7 +180,7 @@ class EncodedExamples:
 
 
 class _Parts(Sequence[BatchPart]):
-    """The parts of a batch, each made at its own tick: where rows are not joined, it is encoded."""
+    """The parts of a batch, each made at its own tick; rows that do not join are encoded then."""
 
     def __init__(self, examples: EncodedExamples, groups: Sequence[Sequence[int]]) -> None:
         self._examples = examples

@@ -1,4 +1,4 @@
-"""The tensors that an adaptation begins with: of its recipe, its label set, an earlier adapter."""
+"""The tensors that an adaptation begins with: from its recipe, label set and earlier adapter."""
 
 import re
 from collections.abc import Callable, Generator, Sequence
@@ -19,10 +19,10 @@ Fresh = Callable[[], Generator[None, None, dict[str, Tensor]]]
 def labels_to_learn(
     task: Task, examples: Sequence[Example], begin: Adapter | None
 ) -> tuple[str, ...]:
-    """Settle the label set: an earlier adapter's labels, then the new ones of the examples.
+    """Determine the label set: an earlier adapter's labels, then the examples' new ones.
 
     Raises:
-        InputError: the task cannot use them, they are too many for it, or two look the same.
+        InputError: the task cannot use them, they are too many for it, or two look alike.
     """
     known = begin.labels if begin is not None else ()
     ahead = [Example(examples[0].input, label) for label in known]
@@ -34,7 +34,7 @@ def labels_to_learn(
 
 
 def part_of(adapter: Adapter, labels: Sequence[str], head: str) -> Adapter:
-    """Return an adapter with those of its labels that are among `labels`, in their order there."""
+    """Return an adapter with those of its labels that are in `labels`, in that order."""
     known = tuple(label for label in labels if label in adapter.labels)
     rows = torch.tensor([adapter.labels.index(label) for label in known], dtype=torch.int64)
     tensors = {
@@ -47,12 +47,12 @@ def part_of(adapter: Adapter, labels: Sequence[str], head: str) -> Adapter:
 def going_on(
     begin: Adapter, labels: Sequence[str], fresh: Fresh, head: str
 ) -> Generator[None, None, dict[str, Tensor]]:
-    """Return an adapter's tensors for a label set: its rows, and fresh ones for new labels.
+    """Return an adapter's tensors for a label set: its own rows, and fresh ones for new labels.
 
     Args:
-        begin: what to go on from.
+        begin: the adapter to continue from.
         labels: the label set.
-        fresh: makes the tensors of it before any training, some labels a tick.
+        fresh: makes the label set's tensors before any training, some labels a tick.
         head: full-match regex of the tensors that have a row for each label (`Task.head`).
 
     Raises:
@@ -77,7 +77,7 @@ def going_on(
 def _with_rows(
     fresh: Tensor, labels: Sequence[str], own: Tensor, own_labels: Sequence[str]
 ) -> Tensor:
-    """Return fresh rows, where those of known labels are their own."""
+    """Return fresh rows, with the adapter's own rows for its labels."""
     known = {label: row for row, label in enumerate(own_labels)}
     rows = fresh.to(own.device, own.dtype, copy=True)
     for row, label in enumerate(labels):

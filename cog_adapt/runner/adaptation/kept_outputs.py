@@ -1,8 +1,8 @@
-"""The output of a model's last frozen block, kept for each example and given back to a batch.
+"""The output of a model's last frozen block, stored for each example and returned for a batch.
 
-A block of a private replica becomes one that does not compute by a change of its class, so what
-the model reads of it besides is still there. Texts are kept at their own lengths, one after the
-other, so that a batch is one `index_select`. This module knows no task and no step.
+A block of a private replica stops computing by a change of its class, so the model can still read
+its other attributes. Texts are stored at their own lengths, one after the other, so that a batch is
+one `index_select`. This module knows no task and no step.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from cog_adapt.runner.modules.batch_rows import rows_now
 
 
 class UnfitTrunkError(AdaptationError):
-    """The model does not fit; the message says in what."""
+    """The model's trunk cannot be stored; the message says why."""
 
 
 class KeptOutputs:
@@ -42,12 +42,12 @@ class KeptOutputs:
         self._lengths = self._offsets = torch.empty(0, dtype=torch.int64)
 
     def add(self, output: Any, lengths: dict[int, int] | None) -> None:  # noqa: ANN401
-        """Keep what a block returned for the rows that run now.
+        """Store a block's outputs for the current rows.
 
         Args:
             output: a tensor (N, ...), or a tuple or list with one.
-            lengths: the own length of each row along the second axis, by position; None: all
-                rows are kept whole.
+            lengths: the own length of each row along the second axis, by position; None: all rows
+                are stored whole.
         """
         rows = rows_now()
         hidden = only_tensor(output)
@@ -76,7 +76,7 @@ class KeptOutputs:
         self._store = torch.cat([parts[0].new_zeros(1, *parts[0].shape[1:]), *parts])
 
     def recalled(self, hidden: Tensor) -> Any:  # noqa: ANN401 - as the block returns it
-        """Return the outputs of the rows that run now, padded with 0 to the length of `hidden`."""
+        """Return the outputs of the current rows, padded with 0 to the length of `hidden`."""
         places = torch.tensor([self.places[position] for position in rows_now()])
         if len(places) != len(hidden):
             raise UnfitTrunkError(f"a block gets {len(hidden)} rows for {len(places)} examples")
@@ -96,7 +96,7 @@ class KeptOutputs:
         return self.as_returned(found.view(*index.shape, *found.shape[1:]))
 
     def as_returned(self, hidden: Tensor) -> Any:  # noqa: ANN401 - as the block returns it
-        """Return `hidden` in the place of the tensor in what the block returned."""
+        """Return the block's return value with `hidden` in place of its tensor."""
         return tree_map_only(_Slot, lambda _: hidden, self._spec)
 
     def _own(self, row: Tensor, length: int) -> Tensor:
@@ -106,14 +106,14 @@ class KeptOutputs:
 
 
 class _Slot:
-    """Marks where the tensor was."""
+    """Marks the tensor's place."""
 
 
 _SLOT = _Slot()
 
 
 def only_tensor(output: Any) -> Tensor:  # noqa: ANN401 - whatever a block returns or gets
-    """Return the one tensor in what a block returned, whose rows are examples."""
+    """Return the one tensor in a block's return value whose rows are examples."""
     leaves = [leaf for leaf in tree_flatten(output)[0] if isinstance(leaf, Tensor)]
     if len(leaves) != 1 or leaves[0].dim() == 0:
         raise UnfitTrunkError(f"a block returns {len(leaves)} tensors, not one with rows")
@@ -121,7 +121,7 @@ def only_tensor(output: Any) -> Tensor:  # noqa: ANN401 - whatever a block retur
 
 
 def recall(blocks: Sequence[nn.Module], kept: KeptOutputs) -> None:
-    """Let the frozen blocks of a private replica give back what is kept; none of them computes."""
+    """Let the frozen blocks of a private replica return stored outputs; none of them computes."""
     for number, block in enumerate(blocks, 1):
         block._kept_outputs = kept  # type: ignore[assignment]
         block.__class__ = _kept(type(block), last=number == len(blocks))

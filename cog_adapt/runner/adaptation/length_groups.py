@@ -23,7 +23,7 @@ def in_length_groups(function: Callable[[Batch], Tensor], batch: Batch, groups: 
     Args:
         function: maps a batch of some rows to a tensor with a row for each.
         batch: tensors (N, T) that are padded on the right, with an `attention_mask`.
-        groups: how many; a batch of fewer than two rows a group, of like lengths, or on a GPU,
+        groups: their number; a batch of fewer than two rows a group, of like lengths, or on a GPU,
             runs whole.
     """
     mask = batch[_MASK]

@@ -1,8 +1,8 @@
-"""How many bytes an adaptation will hold at most, before its first step. Model thread only.
+"""Estimates an adaptation's peak memory before its first step. Model thread only.
 
-What autograd keeps for backward is counted in one forward, without a backward, of the longest
-examples, and remembered for what is trained: it is the same on every device. A batch has so much
-for each row. This module takes no step.
+The tensors that autograd saves for backward are counted in one forward of the longest examples,
+without a backward, and remembered for each set of trained tensors: they are the same on every
+device. A batch needs this for each row. This module takes no step.
 """
 
 from collections.abc import Hashable, Sequence
@@ -38,7 +38,7 @@ class Needed:
     """The bytes that an adaptation needs at once.
 
     Attributes:
-        parameters: of what is trained, at its first values, under way, best and in the result.
+        parameters: of the trained tensors: their first, current, best and returned values.
         optimizer: of gradients and AdamW's moments.
         activations: of a batch of `rows`.
         kept: of encoded examples, and of the outputs of frozen blocks.
@@ -81,16 +81,16 @@ class Waiting:
 
 
 class _Row(NamedTuple):
-    """What one example needs.
+    """The memory of one example.
 
     Attributes:
         numbers: in its encoded tensors.
         encoded: bytes of these.
-        activations: bytes that are kept for backward.
-        outputs: bytes of the last frozen block's output; 0 where there is none.
-        decoded: bytes of its decoded input; 0 where nothing is decoded.
-        tokens: what it counts in a part of a step.
-        mixes: whether it cannot be in another part than the others.
+        activations: bytes saved for backward.
+        outputs: bytes of the last frozen block's output; 0 without one.
+        decoded: bytes of its decoded input; 0 if the task decodes nothing.
+        tokens: its size in a part of a step.
+        mixes: whether it must be in one part with the others.
     """
 
     numbers: int
@@ -103,15 +103,15 @@ class _Row(NamedTuple):
 
 
 class MemoryEstimates:
-    """Estimates adaptations of one model; remembers what was measured."""
+    """Estimates adaptations of one model; remembers its measurements."""
 
     def __init__(self) -> None:
         self._measured: dict[Hashable, _Row] = {}
 
     def of(self, start: Start) -> Needed:
-        """Return what an adaptation with this start needs, `keep` and held-out examples too.
+        """Return the memory of an adaptation with this start, `keep` and held-out rows included.
 
-        The longest of its examples (`longest_of`) are decoded, where they need be.
+        The longest of its examples (`longest_of`) are decoded if the task decodes inputs.
         """
         row = self._row(start)
         count, recipe = len(start.data.examples), start.training.recipe
@@ -132,7 +132,7 @@ class MemoryEstimates:
         )
 
     def _row(self, start: Start) -> _Row:
-        """Return what the longest example needs; a longer one than before is measured."""
+        """Return the memory of the longest example; one longer than before is measured."""
         examples = [start.data.examples[position] for position in longest_of(start.data.examples)]
         batch, targets = _encoded(start, examples)
         tensors = (*batch.values(), targets)
@@ -171,7 +171,7 @@ class MemoryEstimates:
 
 
 def _encoded(start: Start, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
-    """Encode the longest examples; the longest alone, in their place, where a tick is too short."""
+    """Encode the longest examples; if a tick is too short for that, only the longest."""
     device, count = start.training.precision.device, len(examples)
     if sum(characters_of(each.input) for each in examples) <= PAIR_CHARACTERS:
         return encode_examples(
@@ -184,7 +184,7 @@ def _encoded(start: Start, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
 
 
 def longest_of(examples: Sequence[Example]) -> list[int]:
-    """Return the positions of the longest inputs, as far as they have a length."""
+    """Return the positions of the longest inputs, if inputs have a length."""
 
     def length(position: int) -> int:
         value = examples[position].input
@@ -195,7 +195,7 @@ def longest_of(examples: Sequence[Example]) -> list[int]:
 
 
 def _measure(start: Start, rows: StepRows) -> _Row:
-    """Count what one forward of a replica of its own keeps, for each of the rows."""
+    """Count the bytes for each row that one forward of a replica saves."""
     replica = training_replica(start.trained.template, start.trained.tensors, start.trained.scales)
     training = modules_in_training(replica)
     step = GradientStep(
@@ -221,7 +221,7 @@ def _measure(start: Start, rows: StepRows) -> _Row:
 
 
 class _Counted:
-    """Counts the storages that autograd keeps, by the block that runs.
+    """Counts the storages that autograd saves, by the block that runs.
 
     Attributes:
         outputs: bytes of the last frozen block's output.
@@ -241,7 +241,7 @@ class _Counted:
 
     @property
     def whole(self) -> int:
-        """Return the bytes that are kept."""
+        """Return the saved bytes."""
         places: dict[int, int] = {}
         for kept in self._kept.values():
             places |= kept
@@ -249,7 +249,7 @@ class _Counted:
 
     @property
     def recomputed(self) -> int:
-        """Return the bytes that are kept where blocks are recomputed, one after the other."""
+        """Return the saved bytes if blocks are recomputed one after the other."""
         insides = {number: sum(kept.values()) for number, kept in self._kept.items()}
         outside = insides.pop(-1, 0)
         return outside + self._inputs + max(insides.values(), default=0)

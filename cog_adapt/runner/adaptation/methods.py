@@ -1,4 +1,4 @@
-"""Which tensors a recipe's method trains, and how fast.
+"""The tensors that a recipe's method trains, and their learning rate.
 
 A method gives named start tensors: copies of the base's parameters, or fresh LoRA pairs. This
 module knows no examples and takes no steps.
@@ -72,10 +72,10 @@ def _in_blocks(tensors: dict[str, Tensor], blocks: list[str]) -> dict[str, Tenso
 
 
 def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
-    """Fill in method, rank and blocks: those of the adapter to go on from, else the task's.
+    """Fill in method, rank and blocks: those of the adapter to continue from, else the task's.
 
     Raises:
-        InputError: the recipe asks for others than the adapter has.
+        InputError: the recipe differs from the adapter.
     """
     if begin is None:
         method, rank = recipe.method or task.method, recipe.rank or task.rank
@@ -94,14 +94,14 @@ def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
 
 
 def blocks_of(adapter: Adapter, task: Task) -> int:
-    """Count the blocks that an adapter has tensors of; 0 where it has some of other places too."""
+    """Count the blocks that an adapter has tensors of; 0 if it has tensors elsewhere too."""
     names = [name for name in adapter.tensors if not re.fullmatch(task.head, name)]
     found = [_block_of(name, task.blocks) for name in names]
     return 0 if None in found else len({*found})
 
 
 def _block_of(name: str, pattern: str) -> str | None:
-    """Return the path of the block that a tensor belongs to; None where it belongs to none."""
+    """Return the path of a tensor's block, or None."""
     parts = name.split(".")
     paths = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
     return next((path for path in paths if re.fullmatch(pattern, path)), None)
@@ -117,8 +117,8 @@ def _lora(template: nn.Module, task: Task, recipe: Recipe) -> Iterator[tuple[str
 def lora_layers(template: nn.Module, task: Task) -> list[tuple[str, nn.Linear]]:
     """Return the linear layers that `task.lora_targets` names.
 
-    Exactly `nn.Linear`: a subclass may be one whose `forward` nobody calls (the output
-    projection of `nn.MultiheadAttention`), where a pair would never act.
+    Exactly `nn.Linear`: the `forward` of a subclass may never be called (the output projection of
+    `nn.MultiheadAttention`), and a pair there would have no effect.
     """
     return [
         (name, layer)
@@ -145,9 +145,9 @@ def _names(template: nn.Module, method: str) -> set[str]:
 def automatic_learning_rate(template: nn.Module, task: Task, method: str) -> float:
     """Return 5e-4 (2000 / width)^0.78 for LoRA, norms, biases and heads, else a tenth of it.
 
-    `width` is the median number of columns of the layers that LoRA would adapt (or of all
-    matrices, where it has none). LoRA's best rate does not depend on its rank, and is about ten
-    times that of the weights themselves (Schulman et al. 2025, "LoRA without regret").
+    `width` is the median number of columns of the layers that LoRA would adapt (or of all matrices,
+    if there are none). LoRA's best rate does not depend on its rank, and is about ten times that of
+    the weights themselves (Schulman et al. 2025, "LoRA without regret").
     """
     widths = sorted(layer.in_features for _, layer in lora_layers(template, task))
     widths = widths or sorted(p.shape[1] for p in template.parameters() if p.dim() > 1) or [1]

@@ -1,7 +1,7 @@
-"""The steps of a run, a part of a batch a tick; where memory runs out, once with smaller parts.
+"""The steps of a run, a part of a batch a tick; if memory runs out, once with smaller parts.
 
-Where an example's loss depends on the others of its batch, nothing is cut: a task says so, a layer
-shows it, or a few examples' losses differ alone. This module knows no schedule of steps.
+A batch stays whole if an example's loss depends on the other examples: a task says so, a layer
+shows it, or a few examples alone have other losses. This module knows no schedule of steps.
 """
 
 import logging
@@ -44,8 +44,8 @@ class MicroBatches:
         take_step: the step.
 
     Attributes:
-        relief: how many times less a token costs than in a step that trains few weights of all
-            blocks: more than 1 since the frozen blocks' outputs are kept, less where a CPU trains
+        relief: the cost of a token in a step that trains few weights of all blocks, divided by its
+            cost here: more than 1 once the frozen blocks' outputs are stored, less if a CPU trains
             most weights.
     """
 
@@ -64,7 +64,7 @@ class MicroBatches:
         Args:
             chosen: positions of the batch's examples.
             seed: of the step.
-            is_over: asked between two parts; then the step is given up, and the result is None.
+            is_over: asked between two parts; if true, the step is given up and the result is None.
         """
         groups = yield from self.groups(chosen)
         if self.start.training.limit.is_due:
@@ -85,7 +85,7 @@ class MicroBatches:
         return self._counted((yield from self._taken(groups, seed, is_over)))
 
     def groups(self, chosen: Sequence[int]) -> Generator[None, None, Groups]:
-        """Cut a batch into parts where that changes no loss; return the positions of each."""
+        """Cut a batch into parts if no loss changes by it; return the positions of each part."""
         yield from self.examples.encoding(chosen, len(chosen))
         yield from self.examples.comparing(chosen)
         groups, limit = self.examples.groups(chosen, self.relief), self.start.training.limit
@@ -132,7 +132,7 @@ class MicroBatches:
         return self.examples.groups(chosen, self.relief)
 
     def _looks(self) -> Generator[None, None, None]:
-        """Find out whether an example's loss depends on the others of its batch."""
+        """Determine whether an example's loss depends on the others of its batch."""
         is_independent = not mixes_rows(self.take_step.replica, self.take_step.training)
         if is_independent:
             is_independent = yield from rows_are_independent(self.start)
@@ -140,9 +140,9 @@ class MicroBatches:
 
 
 def rows_are_independent(start: Start) -> Generator[None, None, bool]:
-    """Return whether a few examples' losses, before any step, are the same alone.
+    """Return whether a few examples have the same losses alone, before any step.
 
-    They are computed together in one tick, and alone in one each.
+    They are computed together in one tick, and then each in a tick of its own.
     """
     if not start.task.rows_are_independent:
         return False
@@ -174,7 +174,7 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
 
 
 def _tried(examples: Sequence[Example]) -> list[int]:
-    """Return the positions of some examples that a tick can encode; else of the two shortest."""
+    """Return the positions of some examples that a tick can encode, or of the two shortest."""
     last = len(examples) - 1
     chosen = sorted({last * number // (_TRIED - 1) for number in range(_TRIED)})
     chosen = chosen[: max(2, fitting([examples[position].input for position in chosen]))]
@@ -185,9 +185,9 @@ def _tried(examples: Sequence[Example]) -> list[int]:
 
 
 def _encoded(start: Start, chosen: Sequence[int]) -> Generator[None, None, tuple[Batch, Tensor]]:
-    """Encode examples to one batch; those that are too long for a tick one a tick, if they join.
+    """Encode examples to one batch; long examples that join take a tick each.
 
-    A tokenizer cuts long texts to the same length, so that they nearly always do.
+    A tokenizer cuts long texts to the same length, so that they nearly always join.
     """
     device, rows = (
         start.training.precision.device,

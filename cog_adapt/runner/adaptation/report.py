@@ -1,4 +1,4 @@
-"""What an adaptation reports: its curve, its held-out scores, and why it stopped."""
+"""The report of an adaptation: its curve, its held-out scores, and why it stopped."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,8 +17,9 @@ class Step:
         gradient_norm: before clipping.
         learning_rate: of this step.
         seconds: since the adaptation began.
-        skipped: tries before it that float16 voided; they do not count as steps.
-        halved_to: tokens of a part from this step on, in which memory ran out; 0: it did not.
+        skipped: attempts before it that overflowed in float16; they do not count as steps.
+        halved_to: tokens of a part from this step on, since memory ran out in it; 0: memory
+            sufficed.
     """
 
     number: int
@@ -42,11 +43,11 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class AdaptationReport:
-    """What happened in one adaptation.
+    """The course and the result of one adaptation.
 
     Attributes:
         seconds: wall time, ticks of others included.
-        trunk: what came of keeping the frozen blocks' outputs; "" where none was tried.
+        trunk: the result of storing the frozen blocks' outputs; "" if it was not tried.
         halved_at: the step in which memory ran out, and from which on parts are half as large,
             counted over all runs of the adaptation; None: memory sufficed.
         bit_for_bit: whether the same adaptation gives the same bits there: on CUDA with
@@ -72,21 +73,21 @@ class AdaptationReport:
 
     @property
     def score_before(self) -> float | None:
-        """What the base, or the start, is expected to score; None where nobody knows."""
+        """The expected score of the base, or the start; None if unknown."""
         if self.decision is None:
             return self.held_out_before
         return self.decision.before.score if self.decision.before else self.held_out_before
 
     @property
     def score_after(self) -> float | None:
-        """The same of what was returned."""
+        """The expected score of the returned adapter."""
         if self.decision is None:
             return self.held_out_after
         return self.decision.after.score if self.decision.after else self.held_out_after
 
     @property
     def held_out_before(self) -> float | None:
-        """Mean held-out score of the start; None where nothing was held out."""
+        """Mean held-out score of the start; None if nothing was held out."""
         return self.scores[0].score if self.scores else None
 
     @property
@@ -95,7 +96,7 @@ class AdaptationReport:
         return next((s.score for s in self.scores if s.step == self.best_step), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, the curves as lists; `trunk`, `halved_at` where there is a word to say."""
+        """Plain values, the curves as lists; with `trunk` and `halved_at` only if they are set."""
         unsaid = {"trunk": "", "halved_at": None}
         whole = {
             name: value

@@ -1,9 +1,9 @@
-"""Keeps the encoded rows of examples, and gathers batches from them, bit for bit as a task does.
+"""Stores the encoded rows of examples, and gathers batches from them, bit for bit as a task does.
 
-Rows are kept at their own lengths, without padding. How a task pads is learned by comparison: the
-shortest and the longest rows of the first batch, and of the first one of unequal lengths, are
-encoded both ways, and where the two are not equal every batch is encoded anew. To encode 32 texts
-takes 11 ms, in each step without this.
+Rows are stored at their own lengths, without padding. The task's padding is learned by comparison:
+the shortest and the longest rows of the first batch, and of the first one of unequal lengths, are
+encoded both ways; if the two differ, every batch is encoded anew. Encoding 32 texts takes 11 ms,
+which each step would pay without this store.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ EncodeRow = Callable[[int], Batch]
 
 
 class Padding(NamedTuple):
-    """How a tensor's rows are made equally long: with which value, on which side."""
+    """The value and the side by which a tensor's rows are made equally long."""
 
     value: float
     side: str
@@ -35,15 +35,15 @@ class RowStore:
 
     Args:
         encode: gives the tensors of some examples by their positions.
-        targets: the name of the tensor that is no input.
+        targets: the name of the targets' tensor.
         bucket: lengths are rounded up to multiples of it, at most to `longest`.
-        most_bytes: rows beyond them are encoded at each use.
+        most_bytes: rows beyond these bytes are encoded at each use.
         encode_row: gives the tensors of one example, without a batch axis; None: by `encode`.
 
     Attributes:
         longest: lengths of the longest example's tensors, by name.
-        padding: by name, where lengths differ.
-        fits: whether gathering gives what `encode` gives; None: not compared yet.
+        padding: by name, of tensors whose lengths differ.
+        fits: whether gathered batches equal those of `encode`; None: not compared yet.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class RowStore:
         return self.encode(chosen) if batch is None else batch
 
     def joins(self, chosen: Sequence[int]) -> bool:
-        """Return whether it was learned how these examples' rows become one batch."""
+        """Return whether the padding that joins these examples' rows is known."""
         if not self.fits:
             return False
         rows = [self.row(position) for position in chosen]
@@ -84,7 +84,7 @@ class RowStore:
         return all(same or name in self.padding for same, name in zip(alike, rows[0], strict=True))
 
     def learn(self, chosen: Sequence[int]) -> None:
-        """Learn how these examples' rows are padded to one batch, and whether they can be."""
+        """Learn these examples' padding to one batch, and whether their rows can be joined."""
         rows = [self.row(position) for position in chosen]
         self.fits = self._learn(rows, self.encode(chosen))
 
@@ -100,7 +100,7 @@ class RowStore:
         return row
 
     def lengths(self, chosen: Sequence[int]) -> list[int] | None:
-        """Return the examples' own lengths, or None where no length differs that is padded."""
+        """Return the examples' own lengths, or None if no padded length differs."""
         name = next((name for name in self.padding if name != self.targets), None)
         return None if name is None else [len(self.row(position)[name]) for position in chosen]
 
@@ -119,7 +119,7 @@ class RowStore:
         self.longest = {name: len(t) for name, t in self.row(ends[1]).items() if t.dim()}
 
     def _learn(self, rows: Sequence[Batch], whole: Batch) -> bool:
-        """Learn the padding from one batch; return whether gathering gives that batch."""
+        """Learn the padding from one batch; return whether the gathered batch equals it."""
         if any(row.keys() != whole.keys() for row in rows):
             return False
         for name, tensor in whole.items():
@@ -131,7 +131,7 @@ class RowStore:
         )
 
     def _padded(self, rows: Sequence[Batch], bucket: int) -> Batch | None:
-        """Return the rows as one batch; None where a padding is not known yet."""
+        """Return the rows as one batch; None if a padding is not known yet."""
         batch: Batch = {}
         for name in rows[0]:
             joined = self._joined(name, [row[name] for row in rows], bucket)
@@ -169,7 +169,7 @@ def _ends_of(rows: Sequence[Batch]) -> list[int]:
 
 
 def _padding(whole: Tensor, parts: Sequence[Tensor]) -> Padding | None:
-    """Find how the shortest of the parts was padded to its row of `whole`; None if it was not."""
+    """Find how the shortest part was padded to its row of `whole`; None if it was not."""
     if any(part.dim() == 0 or part.shape[1:] != whole.shape[2:] for part in parts):
         return None
     row = min(range(len(parts)), key=lambda index: len(parts[index]))

@@ -1,9 +1,9 @@
 """Adaptation: gradient steps on a private replica, one tick at a time. Model thread only.
 
 `adapt` is a generator; each `next` is one tick: a part of an optimizer step or of a scoring batch.
-No mode is on while it is suspended, and closing it drops the replica. What it knows of a step's
-randomness is drawn from (seed, step), so a run goes on from a checkpoint as if never stopped.
-This module knows no thread and no caller.
+No mode is on while it is suspended, and closing it drops the replica. A step's randomness is drawn
+from (seed, step), so a run continues from a checkpoint as if it had never stopped. This module
+knows no thread and no caller.
 """
 
 import math
@@ -50,10 +50,10 @@ Adapting = Generator[Step | None, None, tuple[Tensors, AdaptationReport]]
 
 
 def adapt(start: Start) -> Adapting:
-    """Train; yields each step taken (None after other ticks).
+    """Train; yield each step taken (None after other ticks).
 
     Returns:
-        The best tensors by held-out loss (the last where nothing was held out), and the report.
+        The best tensors by held-out loss (the last if nothing was held out), and the report.
 
     Raises:
         AdaptationError: a loss or gradient was not finite, or memory ran out.
@@ -113,7 +113,7 @@ class _Run:
             start.training.limit.go_on(resume.steps)
 
     def keep_trunk(self) -> Generator[None, None, None]:
-        """Run what lies before the first trained block once, a batch of examples a tick."""
+        """Run the part before the first trained block once, a batch of examples a tick."""
         pattern, replica = self.start.task.blocks, self.take_step.replica
         blocks = frozen_blocks(replica, pattern)
         chosen = (
@@ -143,7 +143,7 @@ class _Run:
         return "budget_seconds" if self.is_over_budget else None
 
     def step(self) -> Generator[None, None, Step | None]:
-        """Take one optimizer step on the next batch; None where the budget ended before it."""
+        """Take one optimizer step on the next batch; None if the budget ended before it."""
         recipe, number = self.start.training.recipe, len(self.steps)
         size = min(recipe.batch_size, len(self.train))
         chosen = batch_indices(len(self.train), size=size, step=number, seed=recipe.seed)
@@ -160,9 +160,9 @@ class _Run:
         return None if result is None else self.steps[-1]
 
     def _keep(self, is_due: bool, is_last: bool) -> Generator[None, None, None]:
-        """Have the state written beside the next steps; the last one is waited for.
+        """Have the state written beside the next steps; the last write is waited for.
 
-        While one is being written, none that is only due is added: a disk may be slow.
+        While one write is running, a state that is merely due is skipped: a disk may be slow.
         """
         if self.start.resumption.keep is None or not (is_due or is_last):
             return
@@ -176,7 +176,7 @@ class _Run:
         """Wait until no state is being written, a moment a tick.
 
         Raises:
-            StoreError: it could not be written.
+            StoreError: the state could not be written.
         """
         while self.saving is not None:
             wait([self.saving], _SAVING_SECONDS)
@@ -200,7 +200,7 @@ class _Run:
         )
 
     def _may_give_up(self) -> bool:
-        """Return whether a step may be left: the budget is over, and this call took one."""
+        """Return whether a step may be given up: the budget is over, and this call took a step."""
         self._note_budget()
         return self.is_over_budget and len(self.steps) > self.earlier_steps
 
@@ -211,14 +211,14 @@ class _Run:
 
     @property
     def _is_half_over(self) -> bool:
-        """Whether so much of the budget is used that a second scoring would not fit."""
+        """Return whether the rest of the budget is too short for a second scoring."""
         budget = self.start.training.recipe.budget_seconds
         return budget is not None and time.monotonic() - self.began >= budget / 2
 
     def score_if_due(self) -> Generator[None, None, None]:
         """Score the held-out examples at the start, at even distances and at the end.
 
-        Where the first scoring takes half of the budget, none is made: steps are worth more.
+        If the first scoring takes half of the budget, there is no second: steps are worth more.
         """
         number, recipe = len(self.steps), self.start.training.recipe
         every = max(1, -(-recipe.max_steps // _SCORINGS))

@@ -1,4 +1,4 @@
-"""What an adaptation begins with; the self-test begins with the same."""
+"""The start of an adaptation; the self-test begins with the same."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,17 +26,17 @@ pass_over(__file__)  # it calls the code that a self-test looks at
 
 _TINY = torch.finfo(torch.float32).tiny
 Keep = Callable[[TrainingState], "Future[None] | None"]
-"""Writes a state; what is returned is done when it is written, None where it is already."""
+"""Writes a state; the returned function waits for the write, None: it is written already."""
 
 
 class RowLookup(Protocol):
     """Encoded inputs of recent requests."""
 
     def get_row(self, value: Any) -> Batch | None:  # noqa: ANN401 - the task's own
-        """Return an input's tensors, without a batch axis; None where there are none."""
+        """Return an input's tensors, without a batch axis, or None."""
 
     def put_row(self, value: Any, row: Batch) -> None:  # noqa: ANN401
-        """Keep an input's tensors."""
+        """Store an input's tensors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,14 +147,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where an adaptation leaves its state, and where it goes on from."""
+    """The saved states of an adaptation: written as it runs, read when it continues."""
 
     load: Callable[[], TrainingState | None]
     save: Keep
     every: int
 
     def added_to(self, start: Start) -> Start:
-        """Let a start go on from the state that is there, and leave its own."""
+        """Let a start continue from the saved state, and save its own."""
         resumption = Resumption(state=self.load(), keep=self.save, every=self.every)
         return replace(start, resumption=resumption)
 
@@ -178,7 +178,7 @@ class StepRows(NamedTuple):
 
 
 def adamw(recipe: Recipe, learning_rate: float) -> MakeOptimizer:
-    """AdamW as every adaptation and the self-test build it."""
+    """Build AdamW as every adaptation and the self-test use it."""
 
     def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(
@@ -200,7 +200,7 @@ def encode_examples(
 def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tensor]:
     """Return the task's per-example loss as a function of the module and one batch.
 
-    Its rows are the examples at the positions that are held (`batch_rows`), or else at 0, 1, …
+    Its rows are the examples at the positions given by `batch_rows`, or else at 0, 1, …
     """
 
     def loss(module: nn.Module, pair: tuple[Batch, Tensor]) -> Tensor:
@@ -211,9 +211,9 @@ def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tens
 
 
 def weighted_loss(task: Task) -> Callable[[nn.Module, StepRows], Tensor]:
-    """Return `example_loss` for batches with weights (N,): the mean of its result is weighted.
+    """Return `example_loss` for batches with weights (N,): the result's mean is weighted.
 
-    A batch whose weights are all 0 has the loss 0; one without weights has the plain losses.
+    A batch whose weights are all 0 has the loss 0; a batch without weights has the plain losses.
     """
 
     def loss(module: nn.Module, rows: StepRows) -> Tensor:

@@ -1,8 +1,8 @@
-"""How the batch of a step is cut into parts, each a tick of its own, and how large a part may be.
+"""Cuts the batch of a step into parts, each a tick of its own, and bounds the size of a part.
 
-The cut follows from the rows' sizes and the limit alone, never from a clock: the same request gives
-the same bits. Rows of like length go together, which saves their padding. MiniLM, LoRA on all
-blocks: a step of 32 glosses is four parts, each of 0.11 s of CPU time, on loaded cores.
+The cut follows from the rows' sizes and the limit alone, never from a clock: equal requests give
+equal bits. Rows of like length go together, which saves padding. MiniLM, LoRA on all blocks: a step
+of 32 glosses is four parts, each of 0.11 s of CPU time, on loaded cores.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -28,19 +28,19 @@ _MASK = "attention_mask"
 
 @dataclass
 class PartLimit:
-    """How much a part may hold; where memory runs out it is halved, once.
+    """The limit on a part's size; it is halved once if memory runs out.
 
-    One for an adaptation: its runs, of folds and of all examples, share it.
+    All runs of an adaptation, of folds and of all examples, share one limit.
 
     Args:
         tokens: that a part may hold, with padding.
-        halve_at: halve before this step, as the adaptation that is replayed did; from 1.
+        halve_at: halve before this step, as the replayed adaptation did; from 1.
 
     Attributes:
-        steps: how many were taken, in all runs.
-        halved_at: the step in which memory ran out; None: it did not.
+        steps: the steps taken, in all runs.
+        halved_at: the step in which memory ran out; None: memory sufficed.
         halved_to: tokens since then, whatever is frozen.
-        rows_are_independent: None: not looked at yet.
+        rows_are_independent: None: not determined yet.
     """
 
     tokens: int = _TOKENS_ELSEWHERE
@@ -51,7 +51,7 @@ class PartLimit:
     rows_are_independent: bool | None = None
 
     def of(self, relief: float) -> int:
-        """Return the tokens of a part where a token costs only `1 / relief` of a full one."""
+        """Return the tokens of a part if a token costs only `1 / relief` of a full one."""
         tokens = int(self.tokens * relief)
         return min(tokens, self.halved_to) if self.halved_to else tokens
 
@@ -61,7 +61,7 @@ class PartLimit:
         self.halved_to = max(1, largest // 2)
 
     def go_on(self, steps: Sequence[Step]) -> None:
-        """Go on after these steps of the same adaptation."""
+        """Continue after these steps of the same adaptation."""
         self.steps = len(steps)
         for step in steps:
             if step.halved_to:
@@ -70,18 +70,18 @@ class PartLimit:
 
     @property
     def is_due(self) -> bool:
-        """Whether the adaptation that is replayed halved it before the next step."""
+        """Whether the replayed adaptation halved the limit before the next step."""
         return self.halved_at is None and self.halve_at == self.steps + 1
 
 
 def limit_for(task: Task, device: torch.device, halve_at: int | None = None) -> PartLimit:
-    """Return the limit of an adaptation on a device: the task's own, or the usual one there."""
+    """Return the limit of an adaptation on a device: the task's own, or the device's default."""
     usual = _TOKENS if device.type == "cpu" else _TOKENS_ELSEWHERE
     return PartLimit(task.part_tokens or usual, halve_at)
 
 
 def cost_of(row: Batch) -> int:
-    """Return the tokens of a row (without a batch axis); so many numbers count as one of them."""
+    """Return the tokens of a row (without a batch axis); a fixed count of numbers is one token."""
     mask = row.get(_MASK)
     if mask is not None:
         return max(1, int(mask.sum()))
@@ -89,7 +89,7 @@ def cost_of(row: Batch) -> int:
 
 
 def cut(costs: Sequence[int], limit: int, size: Callable[[Sequence[int]], int]) -> list[list[int]]:
-    """Cut rows into parts whose size is at most the limit; what is longer is alone.
+    """Cut rows into parts whose size is at most the limit; a longer row is a part of its own.
 
     A batch that fits is one part in its own order; else parts go from short rows to long ones.
     """
@@ -119,9 +119,9 @@ def rows_of_group(task: Task, batch: Batch, inputs: Sequence[Any], group: Sequen
     """Return some rows of an encoded batch, padded to the longest of them.
 
     Args:
-        task: encodes the rows anew where a mask says that they may be shorter.
+        task: encodes the rows anew if a mask says that they may be shorter.
         batch: of all inputs.
-        inputs: those that were encoded.
+        inputs: of the batch.
         group: positions of the rows.
     """
     if len(group) == len(inputs):
@@ -134,8 +134,8 @@ def rows_of_group(task: Task, batch: Batch, inputs: Sequence[Any], group: Sequen
 def mixes_rows(replica: nn.Module, training: Collection[str]) -> bool:
     """Return whether a layer of a replica sees all rows at once, or changes with each forward.
 
-    That is a BatchNorm by the batch's statistics, and a parametrization with a state (spectral
-    norm) that a training forward moves on.
+    That is a BatchNorm that uses the batch's statistics, or a parametrization whose state (spectral
+    norm) changes in a training forward.
     """
     moving = any(name.rpartition(".")[0] in training for name in weights_buffers(replica))
     return moving or any(

@@ -1,7 +1,7 @@
 """The state of an unfinished adaptation, and its file, which survives a kill of the process.
 
 The file is a safetensors file with the numbers as JSON in its metadata. It is written atomically,
-so a reader finds the old state or the new one, never a part.
+so a reader finds either the old state or the new one.
 """
 
 import json
@@ -48,8 +48,8 @@ class TrainingState:
 def copied_optimizer(step: GradientStep) -> Generator[None, None, dict[str, Tensor]]:
     """Copy the optimizer's tensors by `index/key`, and the scaler's numbers, to the CPU.
 
-    On the device the copies would raise the peak of its memory. Some bytes are copied in a tick:
-    the moments of 22 million parameters are 180 MB, which take a third of a second.
+    Copies on the device would raise its peak memory. Each tick copies some bytes: the moments of 22
+    million parameters are 180 MB, which take a third of a second.
     """
     tensors: dict[str, Tensor] = {}
     copied = 0

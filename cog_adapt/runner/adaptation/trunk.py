@@ -1,10 +1,10 @@
-"""The frozen trunk: what lies before the first trained block runs once for each example.
+"""The frozen trunk: the part before the first trained block runs once for each example.
 
-A step then starts from the kept outputs, with the same gradients: to the bit where a batch has the
+A step then starts from the stored outputs, with the same gradients: to the bit if a batch has the
 same shape, else to float32 rounding. Whether a model fits is found by trial on a replica of its
 own: the trunk must need no gradient and no random number, run once, and give the same losses from
-what is kept. Texts on a CPU, the last of 6 blocks trained: a step of 0.34 the time;
-the head alone of an EfficientNet: 0.02.
+stored outputs. Texts on a CPU, the last of 6 blocks trained: a step takes 0.34 of the time; the
+head alone of an EfficientNet: 0.02.
 """
 
 import re
@@ -37,7 +37,7 @@ _SEED = 0
 
 
 class TrunkKept(NamedTuple):
-    """What came of it: the outputs, or None, and a line for the report ("" where none is due)."""
+    """The stored outputs, or None, and a line for the report ("" if there is nothing to say)."""
 
     outputs: KeptOutputs | None
     line: str
@@ -51,16 +51,16 @@ def frozen_blocks(replica: nn.Module, pattern: str) -> list[nn.Module]:
 
 
 def relief_of(replica: nn.Module, pattern: str) -> float:
-    """Return how many times less a token costs where the frozen blocks' outputs are kept.
+    """Return the saving by stored trunk outputs: a token's full cost divided by the cost with them.
 
-    What lies around the blocks counts as one more.
+    The layers around the blocks count as one block more.
     """
     blocks = sum(re.fullmatch(pattern, name) is not None for name, _ in replica.named_modules())
     return (1 + blocks) / (1 + blocks - len(frozen_blocks(replica, pattern)))
 
 
 def trunk_positions(recipe: Recipe, train: Sequence[int], held_out: Sequence[int]) -> list[int]:
-    """Return the examples whose outputs a run needs; none where keeping them would not pay."""
+    """Return the examples whose outputs a run needs; none if storing them would not pay."""
     size = min(recipe.batch_size, len(train))
     used = used_positions(len(train), size=size, steps=recipe.max_steps, seed=recipe.seed)
     in_time = recipe.budget_seconds is None or len(used) <= _BATCHES_IN_A_BUDGET * size
@@ -79,11 +79,11 @@ def keep_trunk(
     """Run the trunk once for each of the chosen examples, a batch a tick.
 
     Args:
-        spare: a step whose replica nobody needs afterwards.
+        spare: a step whose replica may be used up.
         examples: those of the run.
         chosen: positions of examples.
         pattern: the task's `blocks`.
-        most_bytes: if the outputs are larger, none are kept.
+        most_bytes: larger outputs are not stored.
     """
     blocks = frozen_blocks(spare.replica, pattern)
     if not blocks or not chosen:
@@ -113,20 +113,20 @@ def _rows(examples: EncodedExamples, chosen: Sequence[int]) -> StepRows:
 
 
 def _encoded(examples: EncodedExamples, chosen: Sequence[int]) -> Generator[None, None, None]:
-    """Encode the examples, a batch a tick, and learn how they are padded."""
+    """Encode the examples, a batch a tick, and learn their padding."""
     yield from examples.encoding(chosen, examples.start.training.recipe.batch_size)
     yield from examples.comparing(chosen)
     examples.store.compare_lengths(chosen)
 
 
 def _by_length(examples: EncodedExamples, chosen: Sequence[int]) -> list[int]:
-    """Return the positions, texts of similar length together; the order is always the same."""
+    """Return the positions, texts of similar length together, always in the same order."""
     lengths = examples.store.lengths(chosen) or [0] * len(chosen)
     return [position for _, position in sorted(zip(lengths, chosen, strict=True))]
 
 
 def _tried(order: Sequence[int], compute: torch.dtype) -> list[int]:
-    """Return positions from the shortest to the longest, which are padded as nothing that is kept.
+    """Return positions from the shortest to the longest: a padding that no stored batch has.
 
     In 16 bits they are eight, since rounding hides more.
     """
@@ -141,7 +141,7 @@ def _filled(
     order: Sequence[int],
     most_bytes: int,
 ) -> Generator[None, None, KeptOutputs]:
-    """Keep the block's outputs, a batch at a time."""
+    """Store the block's outputs, a batch at a time."""
     kept = KeptOutputs(left=examples.store.pads_left)
     lengths = examples.store.lengths(order)
     own = None if lengths is None else dict(zip(order, lengths, strict=True))
@@ -164,7 +164,7 @@ def _filled(
 def _watched(
     block: nn.Module, kept: KeptOutputs, lengths: dict[int, int] | None, spare: GradientStep
 ) -> Iterator[None]:
-    """Keep what the block returns, and refuse what is not the same in every step."""
+    """Store the block's return values, and refuse a trunk whose values differ between steps."""
     device = spare.precision.device
     with seeded(_SEED, device):
         fresh = random_state(device)

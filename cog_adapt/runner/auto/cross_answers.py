@@ -1,6 +1,6 @@
 """Answers examples by models that have not seen them: two folds, each trained with fewer steps.
 
-The base and the closed form answer the same examples, from the features that are there already.
+The base and the closed form answer the same examples, from features that exist already.
 """
 
 from collections.abc import Generator, Mapping
@@ -39,7 +39,7 @@ class CrossAnswers:
     Attributes:
         chosen: positions of the examples, (M,).
         outputs: by candidate, (M, K) each.
-        doubt: of the examples' labels.
+        doubt: the estimated share of wrong labels.
     """
 
     chosen: Tensor
@@ -47,21 +47,21 @@ class CrossAnswers:
     doubt: WrongLabelShare = NO_DOUBT
 
     def calibration(self, given: AutoStart, name: str) -> Calibration:
-        """Fit what calibrates a candidate."""
+        """Fit the calibration of a candidate."""
         return given.objective.calibration(self.outputs[name], self.chosen, self.doubt)
 
     def calibration_of_all(self, given: AutoStart, name: str) -> Calibration:
-        """Return what calibrates a candidate that all examples have trained.
+        """Return the calibration of a candidate that was trained on all examples.
 
-        An average is less sure than gradients, and is taken as the folds' models are.
+        An average is less certain than gradients, and keeps the calibration of the folds' models.
         """
         of_folds = self.calibration(given, name)
         return of_folds if name == AVERAGE else given.objective.calibration_of_all(of_folds)
 
     def candidates(self, given: AutoStart) -> dict[str, CandidateScore]:
-        """Return what the calibrated answers are worth; the base answers as it is.
+        """Return the quality of each candidate's calibrated answers; the base is not calibrated.
 
-        All are judged by the same share of wrong labels: a bad answer must not be excused by its
+        All are judged with one share of wrong labels: a bad candidate must not be excused by its
         own doubts.
         """
         fitted = {name: self.calibration(given, name) for name in self.outputs if name != BASE}
@@ -75,7 +75,7 @@ class CrossAnswers:
 def candidate_of(
     given: AutoStart, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare
 ) -> CandidateScore:
-    """Return what outputs for the chosen examples were worth, where some labels may be wrong."""
+    """Return the quality of outputs for the chosen examples, if some labels may be wrong."""
     objective = given.objective
     losses = objective.losses(outputs, chosen, doubt.wrong)
     scores = objective.right(outputs, chosen, doubt.wrong)
@@ -112,7 +112,7 @@ def cross_answers(given: AutoStart, doubt: WrongLabelShare) -> Generator[None, N
 
 
 def _trained(run: Start) -> Generator[None, None, Tensors]:
-    """Adapt to a fold; its steps are nobody's progress."""
+    """Adapt to a fold; its steps are not reported as progress."""
     work = adapt(run)
     while True:
         try:
@@ -138,7 +138,7 @@ def _outputs(given: AutoStart, tensors: Tensors, others: Tensor) -> Generator[No
 
 
 def middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:
-    """Return the tensors half-way; LoRA's A stays, since B alone makes its change half as large."""
+    """Return the tensors half-way; LoRA's A stays, since halving B alone halves the change."""
     return {
         name: tensor if name.rpartition(".")[2] == LORA_A else (begin[name].to(tensor) + tensor) / 2
         for name, tensor in end.items()
@@ -146,10 +146,10 @@ def middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:
 
 
 def averaged(given: AutoStart, closed: LinearHead, trained: Tensors) -> Tensors:
-    """Return trained tensors whose head is the average of their own and the closed form's.
+    """Return trained tensors whose head is the average of the trained and the closed-form head.
 
-    Both see the features that steps have moved, so that one forward answers. There the examples
-    lie further apart than texts that were not trained on, which is why the scale is smaller.
+    Both heads see the features after the steps, so one forward answers. Trained examples lie
+    further apart there than unseen texts, which is why the scale is smaller.
     """
     head = given.names.read(trained).averaged(closed, _CLOSED_SHARE).scaled(_AVERAGE_SCALE)
     return {**trained, **given.names.write(head)}

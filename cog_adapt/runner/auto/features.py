@@ -1,4 +1,4 @@
-"""The features that `auto` begins with: computed until its budget is over, labels in turn."""
+"""The features that `auto` begins with: computed within its budget, labels in turn."""
 
 import time
 from collections import Counter
@@ -14,20 +14,20 @@ from cog_adapt.runner.inference.answers import Phase
 
 
 class Compute(Protocol):
-    """Computes the features (N, D) of inputs, a batch a tick; None where the task has none."""
+    """Computes the features (N, D) of inputs, a batch a tick; None if the task has none."""
 
     def __call__(
         self, inputs: Sequence[Any], *, is_over: Callable[[], bool]
     ) -> Generator[None, None, Tensor | None]:
-        """Compute those of the first inputs, until it is over."""
+        """Compute the features of the first inputs, until `is_over`."""
 
 
 def gathered(
     start: Start, phase: Phase, compute: Compute, began: float
 ) -> Generator[None, None, AutoStart | None]:
-    """Compute features of inputs, a batch a tick; None where no head can be fitted to them.
+    """Compute features of inputs, a batch a tick; None if no head can be fitted to them.
 
-    The labels take turns, so that a budget that ends meanwhile has seen some examples of each.
+    The labels take turns, so that a budget that ends early has seen some examples of each.
     """
     if is_too_much(start):
         return given_of(start, phase=phase, features=None, began=began)

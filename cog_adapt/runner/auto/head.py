@@ -1,4 +1,4 @@
-"""The head of a model: which tensors it has, what it sees, and what it gives.
+"""The head of a model: its tensors, its inputs, its outputs.
 
 A head is one linear layer, whose weight has a column for each feature. This module takes no steps.
 """
@@ -39,7 +39,7 @@ class HeadNames:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], width: int) -> "HeadNames | None":
-        """Find the one matrix with `width` columns; None where there is none, or several."""
+        """Find the one matrix with `width` columns; None if there is none, or several."""
         found = [name for name, t in tensors.items() if t.dim() == 2 and t.shape[1] == width]
         if len(found) != 1 or not found[0].endswith(".weight"):
             return None
@@ -55,7 +55,7 @@ class HeadNames:
         return LinearHead(weight, bias)
 
     def write(self, head: LinearHead) -> dict[str, Tensor]:
-        """Return the head's tensors by name; where the layer has no bias, without."""
+        """Return the head's tensors by name, without a bias if the layer has none."""
         bias = {self.bias: head.bias} if self.bias else {}
         return {self.weight: head.weight, **bias}
 
@@ -64,16 +64,16 @@ class FeatureLookup(Protocol):
     """Features of inputs that were seen before, in batches of other inputs.
 
     Attributes:
-        found: how many were.
+        found: the number of inputs that had features.
     """
 
     found: int
 
     def get(self, inputs: Sequence[Any]) -> Sequence[Tensor | None]:
-        """Return each input's row (D,); None where there is none."""
+        """Return each input's row (D,), or None."""
 
     def put(self, inputs: Sequence[Any], rows: Sequence[Tensor]) -> None:
-        """Keep each input's row."""
+        """Store each input's row."""
 
 
 def features_of(  # noqa: PLR0913 - the model, what to look at, and until when
@@ -84,10 +84,10 @@ def features_of(  # noqa: PLR0913 - the model, what to look at, and until when
     kept: FeatureLookup | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Generator[None, None, Tensor | None]:
-    """Compute the features (N, D) of inputs; None where the task has none.
+    """Compute the features (N, D) of inputs; None if the task has none.
 
-    What is kept is not computed again; the rest is, a part of a batch a tick. Once `is_over`, no
-    batch is begun but the first: those of the first inputs are returned, as far as there are any.
+    Cached rows are not computed again; the others are, a part of a batch a tick. After `is_over` no
+    further batch is begun: the result has the features of the first inputs, one batch at least.
     """
     rows = (yield from _known(inputs, kept)) if kept else [None] * len(inputs)
     missing = [place for place, row in enumerate(rows) if row is None]
@@ -110,7 +110,7 @@ def features_of(  # noqa: PLR0913 - the model, what to look at, and until when
 def _known(
     inputs: Sequence[Any], kept: FeatureLookup
 ) -> Generator[None, None, list[Tensor | None]]:
-    """Look for the rows of inputs that were seen before, some inputs a tick."""
+    """Look up the rows of inputs that were seen before, some inputs a tick."""
     rows: list[Tensor | None] = []
     for place in _some_at_once(inputs):
         if rows:
@@ -122,7 +122,7 @@ def _known(
 def _keep(
     inputs: Sequence[Any], computed: Tensor, kept: FeatureLookup
 ) -> Generator[None, None, None]:
-    """Keep computed rows, some a tick."""
+    """Store computed rows, some a tick."""
     for place in _some_at_once(inputs):
         kept.put(inputs[place], list(computed[place]))
         yield None
@@ -135,10 +135,10 @@ def _some_at_once(inputs: Sequence[Any]) -> Iterator[slice]:
 def _computed(
     phase: Phase, module: nn.Module, inputs: Sequence[Any], size: int, is_over: Callable[[], bool]
 ) -> Generator[None, None, Tensor | None]:
-    """Compute features of the first inputs, until it is over.
+    """Compute features of the first inputs, until `is_over`.
 
     Raises:
-        InputError: the task gives other shapes.
+        InputError: the task returns other shapes.
         AdaptationError: a value is not finite.
     """
     rows: dict[int, Tensor] = {}
@@ -166,10 +166,10 @@ def _computed(
 def _parts(
     phase: Phase, inputs: Sequence[Any], size: int, is_over: Callable[[], bool] = lambda: False
 ) -> Iterator[tuple[list[int], Batch]]:
-    """Encode inputs, and cut them into parts that a tick has time for; yield their positions too.
+    """Encode inputs, and cut them into parts that fit into a tick; yield their positions too.
 
-    The cut follows from the inputs alone: the same ones give the same bits. It ends with a whole
-    portion once it is over, after `size` inputs at the earliest.
+    The cut depends on the inputs alone: equal inputs give equal bits. After `is_over` it ends with
+    a whole portion, after `size` inputs at the earliest.
     """
     device = phase.precision.device
     for place in portions(inputs, size):
@@ -190,7 +190,7 @@ def _of_batch(phase: Phase, module: nn.Module, batch: Batch) -> Tensor | None:
 def _in_halves(
     compute: Callable[[Batch], Tensor | None], batch: Batch, rows: int, device: torch.device
 ) -> Tensor | None:
-    """Compute features of a batch; where memory runs out, of each half of it."""
+    """Compute features of a batch; if memory runs out, of each half of it."""
     try:
         return compute(batch)
     except (RuntimeError, MemoryError) as error:
@@ -210,18 +210,18 @@ def _in_halves(
 def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
     phase: Phase, module: nn.Module, layer: str, rows: Sequence[Example], targets: Tensor, size: int
 ) -> Generator[None, None, tuple[Tensor, Tensor]]:
-    """Compute what the head gives for examples, (N, K), and their losses, (N,), a part a tick.
+    """Compute the head's outputs for examples, (N, K), and their losses, (N,), a part a tick.
 
-    The task's own loss runs the model; a hook on the head's layer reads what it gives. Where that
-    is not one row for each example, the outputs are (0, 0).
+    The task's own loss runs the model; a hook on the head's layer reads its output. If that is not
+    one row for each example, the outputs are (0, 0).
 
     Args:
         phase: how inference runs.
         module: a private replica.
         layer: the path of the head.
         rows: the examples.
-        targets: theirs, (N, ...).
-        size: how many are encoded at once.
+        targets: of the examples, (N, ...).
+        size: the number of examples encoded at once.
     """
     found: dict[int, tuple[Tensor, Tensor]] = {}
     for positions, batch in _parts(phase, [row.input for row in rows], size):

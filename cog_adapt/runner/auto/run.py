@@ -1,10 +1,10 @@
 """`method=auto`: a head in closed form at once, then gradients where they pay. Model thread only.
 
-A fold is trained on half of the examples and answers the other half, with half of the steps. What
-answers best there is what is returned: the base, the closed form, what gradients gave, or the
-middle between where they began and that (Wortsman et al. 2022, arXiv 2109.01903). Fewer than 30
-examples do not show which: there gradients and the closed form are averaged, and what the folds
-answer calibrates the average. This module knows no thread and no caller.
+A fold is trained on half of the examples with half of the steps, and answers the other half. The
+candidate with the best answers there is returned: the base, the closed form, the trained adapter,
+or the middle between the start of training and its end (Wortsman et al. 2022, arXiv 2109.01903).
+Fewer than 30 examples do not show which is best: gradients and the closed form are then averaged,
+and the folds' answers calibrate the average. This module knows no thread and no caller.
 """
 
 import time
@@ -56,7 +56,7 @@ class Early:
     Attributes:
         tensors: the head's, on the CPU.
         labels: its label set.
-        decision: between it and the base.
+        decision: between this head and the base.
     """
 
     tensors: Tensors
@@ -68,10 +68,10 @@ Automatic = Generator[Step | Early | None, None, AutoResult | None]
 
 
 def adapt_automatically(given: AutoStart) -> Automatic:
-    """Adapt; yields the closed form, then each step on all examples (None for other ticks).
+    """Adapt; yield the closed form, then each step on all examples (None for other ticks).
 
-    None where the task's head is another one than its features say. Where the task's method trains
-    the head alone, the closed form has learned what steps would.
+    Returns None if the task's head does not fit its features. If the task's method trains the head
+    alone, the closed form already is the result of its steps.
 
     Raises:
         AdaptationError: a loss or gradient was not finite, or memory ran out.
@@ -103,7 +103,7 @@ def adapt_automatically(given: AutoStart) -> Automatic:
 
 
 def fit_head(given: AutoStart) -> Generator[None, None, AutoResult | None]:
-    """Fit a head in closed form and nothing else; None where the task's head is another one."""
+    """Fit only a head in closed form; None if the task's head is of another kind."""
     if not (yield from _is_linear(given)):
         return None
     yield None
@@ -115,7 +115,7 @@ def fit_head(given: AutoStart) -> Generator[None, None, AutoResult | None]:
 def _in_time(
     given: AutoStart, work: Generator[None, None, CrossAnswers]
 ) -> Generator[None, None, CrossAnswers | None]:
-    """Go on with work until the budget is over; None where it was not done by then."""
+    """Continue work until the budget is over; None if it was not finished by then."""
     done: list[CrossAnswers] = []
 
     def ticks() -> Generator[None, None, None]:
@@ -129,7 +129,7 @@ def _in_time(
 
 
 def _is_linear(given: AutoStart) -> Generator[None, None, bool]:
-    """Return whether the head is what the task says: linear in the features, and its loss usual."""
+    """Return whether the head is as the task says: linear in the features, with the usual loss."""
     start, few = given.start, torch.arange(min(_FEW, len(given.features)))
     replica = serving_replica(start.trained.template, start.trained.tensors, start.trained.scales)
     rows = start.data.examples[: len(few)]
@@ -152,7 +152,7 @@ def _is_linear(given: AutoStart) -> Generator[None, None, bool]:
 
 
 def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoResult]:
-    """Adapt by the task's own method, with early stopping where there are enough examples."""
+    """Adapt by the task's own method, with early stopping if there are enough examples."""
     held_out = start.training.recipe.hold_out
     if not held_out and len(start.data.examples) >= _FEWEST_TO_HOLD_OUT:
         held_out = _HELD_OUT
@@ -165,14 +165,14 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoRes
 def _without_gradients(
     given: AutoStart, closed: Tensors, decision: HeadDecision, reason: str
 ) -> AutoResult:
-    """Return what a decision between the base and the closed form says, without a step."""
+    """Return the result of a decision between the base and the closed form, without a step."""
     return given.outcome(None if decision.chosen == BASE else closed, decision, reason)
 
 
 def _with_gradients(
     given: AutoStart, form: ClosedForm, answered: CrossAnswers, decision: HeadDecision
 ) -> Generator[Step | None, None, AutoResult]:
-    """Take steps on all examples, and make of them what was decided."""
+    """Take steps on all examples, and return the decided candidate."""
     run = given.checkpointed(given.last_beginning(form))
     tensors, report = yield from adapt(run)
     if decision.chosen == AVERAGE:
@@ -188,7 +188,7 @@ def _with_gradients(
 
 
 def _unestimated(given: AutoStart, first: HeadDecision) -> Generator[Step | None, None, AutoResult]:
-    """Adapt to so few examples that none can be left out, as the task's own method does.
+    """Adapt by the task's own method to examples that are too few for folds.
 
     From the labels' names gradients gain more than from centroids of one example each.
     """
@@ -227,7 +227,7 @@ def _without_steps(given: AutoStart, form: ClosedForm, everything: Tensor) -> He
 
 
 def _decide(given: AutoStart, answered: CrossAnswers, first: HeadDecision) -> HeadDecision:
-    """Choose among all; leave-one-out answers estimate the closed form best."""
+    """Choose among all candidates; leave-one-out answers estimate the closed form best."""
     found = answered.candidates(given)
     count = effective_count(given.objective.importance(answered.chosen))
     decision = decide(found, given.objective.name, count)

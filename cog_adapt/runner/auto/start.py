@@ -1,4 +1,4 @@
-"""What `method=auto` begins with, and what it returns."""
+"""The start and the result of `method=auto`."""
 
 import operator
 import re
@@ -42,11 +42,11 @@ class InputLookup(FeatureLookup, RowLookup, Protocol):
 
 @dataclass(frozen=True)
 class AutoResult:
-    """What `auto` returns.
+    """The result of `auto`.
 
     Attributes:
         tensors: of the adapter; None: the base answers best.
-        report: of the steps on all examples, and of the decision; its method is what won.
+        report: of the steps on all examples, and of the decision; its method is the winner's.
         from_known: whether the steps began from a known adapter.
     """
 
@@ -57,18 +57,18 @@ class AutoResult:
 
 @dataclass(frozen=True)
 class AutoStart:
-    """What `auto` begins with.
+    """The start of `auto`.
 
     Attributes:
         start: of the task's own method, with all examples.
         names: the head's.
-        objective: what its outputs are worth.
+        objective: judges the head's outputs.
         features: of the examples, (N, D).
-        began: when the adaptation began, by `time.monotonic`.
-        asked: how many examples were to be learned; more than there are features of where the
-            budget ended meanwhile.
+        began: the start of the adaptation, by `time.monotonic`.
+        asked: the number of examples in the request; more than there are features if the budget
+            ended early.
         known: tensors of an adapter that has learned most of the examples.
-        checkpoints: of the steps on all examples; None: they leave no state.
+        checkpoints: of the steps on all examples; None: they save no state.
     """
 
     start: Start
@@ -83,20 +83,20 @@ class AutoStart:
 
     @cached_property
     def folds(self) -> list[tuple[Tensor, Tensor]]:
-        """The positions to train on and to answer; none where there are too few."""
+        """The positions to train on and to answer; none if there are too few."""
         return folds(self.objective.groups, self.start.training.recipe.seed)
 
     @property
     def is_large(self) -> bool:
-        """Whether a fit would hold the model's thread for longer than a tick may."""
+        """Whether a fit would hold the model thread for longer than a tick may last."""
         return len(self.features) * max(1, len(self.start.data.labels)) > _FITTED_AT_ONCE
 
     @property
     def steps(self) -> int:
-        """Steps on all examples: some for each of them, and no more than were asked for.
+        """Steps on all examples: some for each example, and at most the requested number.
 
-        From the head before any example the way is longer. An average needs less of it, and is made
-        whatever the folds answer, so that it must not take longer than a choice.
+        From the head without any example the way is longer. An average needs fewer steps; it is
+        always made, so it must not take longer than a choice.
         """
         most = self.start.training.recipe.max_steps
         if self.objective.averages:
@@ -107,10 +107,10 @@ class AutoStart:
 
     @property
     def below(self) -> dict[str, Tensor]:
-        """What the known adapter has below the head; nothing where it is not of the same layers.
+        """The known adapter's tensors below the head; none if it trains other layers.
 
-        Its head is not used: it was fitted to its own labels, at a scale that gradients learn
-        little from.
+        Its head is not used: it was fitted to its own labels, at a scale from which gradients learn
+        little.
         """
         below, wanted = self._below(self.known), self._below(self.start.trained.tensors)
         shapes = ({name: tensor.shape for name, tensor in each.items()} for each in (below, wanted))
@@ -118,7 +118,7 @@ class AutoStart:
 
     @property
     def trains_head_alone(self) -> bool:
-        """Whether the task's own method trains nothing below the head."""
+        """Whether the task's own method trains the head alone."""
         return not self._below(self.start.trained.tensors)
 
     def _below(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -134,7 +134,7 @@ class AutoStart:
 
     @property
     def seconds_left(self) -> float | None:
-        """What is left of the budget; None where there is none."""
+        """The rest of the budget in seconds; None without a budget."""
         budget = self.start.training.recipe.budget_seconds
         if budget is None:
             return None
@@ -166,11 +166,11 @@ class AutoStart:
         )
 
     def checkpointed(self, run: Start) -> Start:
-        """Let a run on all examples go on from its state, and leave it."""
+        """Let a run on all examples continue from its saved state, and save it."""
         return self.checkpoints.added_to(run) if self.checkpoints else run
 
     def last_beginning(self, form: ClosedForm) -> Start:
-        """Begin on all examples: where most are known, with their adapter and fewer steps."""
+        """Begin on all examples: if most are known, with their adapter and fewer steps."""
         steps = self.steps if not self.below else max(1, int(self.steps * _KNOWN_STEPS))
         run = self.beginning(torch.arange(len(self.features)), form, steps)
         device = run.training.precision.device
@@ -179,11 +179,11 @@ class AutoStart:
         return replace(run, trained=trained)
 
     def targets_of(self, rows: Sequence[Example]) -> Tensor:
-        """Return examples' targets in the shape that the task's own loss takes them."""
+        """Return examples' targets in the shape that the task's own loss takes."""
         return self.start.task.encode_targets([row.target for row in rows], self.start.data.labels)
 
     def outcome(self, tensors: Tensors | None, decision: HeadDecision, reason: str) -> AutoResult:
-        """Make the outcome of no step on all examples."""
+        """Return the result of taking no step on all examples."""
         recipe = self.start.training.recipe
         if reason == "budget_seconds":
             chosen = CLOSED if tensors else BASE
@@ -208,7 +208,7 @@ class AutoStart:
 
     @property
     def is_over(self) -> bool:
-        """Whether the budget is used up, or was where these steps were first taken."""
+        """Whether the budget is used up, or was when these steps were first taken."""
         left = self.seconds_left
         is_used_up = self.is_cut_short or (left is not None and left <= _LEAST_SECONDS)
         return self.start.training.recipe.stop_after == 0 or is_used_up
@@ -227,7 +227,7 @@ class AutoStart:
 
 
 def is_too_much(start: Start) -> bool:
-    """Return whether a head of these labels takes too long to be fitted to these examples."""
+    """Return whether fitting a head of these labels to these examples takes too long."""
     count, labels = len(start.data.examples), max(1, len(start.data.labels))
     return count > _MOST_EXAMPLES or count * labels > _MOST_OUTPUTS
 
@@ -239,17 +239,17 @@ def given_of(
     began: float,
     asked: int | None = None,
 ) -> AutoStart | None:
-    """Gather what `auto` begins with; None where a head cannot be fitted in closed form.
+    """Return the start of `auto`; None if a head cannot be fitted in closed form.
 
     Args:
         start: of the task's own method.
         phase: how inference runs.
-        features: of the examples, (N, D); None where the task has none.
-        began: when the adaptation began, by `time.monotonic`.
-        asked: how many examples were to be learned; None: those of the start.
+        features: of the examples, (N, D); None if the task has none.
+        began: the start of the adaptation, by `time.monotonic`.
+        asked: the number of examples in the request; None: those of the start.
 
     Raises:
-        InputError: some examples are to be held out.
+        InputError: the recipe holds examples out.
     """
     names = None if features is None else HeadNames.of(_heads(start), features.shape[1])
     if features is None or names is None or min(features.shape) > _MOST_WIDTH:
@@ -276,7 +276,7 @@ def given_of(
 
 
 def _objective(start: Start, prior: LinearHead) -> Objective | None:
-    """Return what the outputs of a task's head are worth; None where it is of another shape."""
+    """Return the judge of a head's outputs; None if they are of another shape."""
     targets = start.task.encode_targets([e.target for e in start.data.examples], start.data.labels)
     if start.data.labels:
         labels = Labels(targets, prior)

@@ -1,4 +1,4 @@
-"""CSV turned into rows; commas, tabs or semicolons, whichever the header has."""
+"""CSV turned into rows; separated by commas, tabs or semicolons, as in the header."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ _READING = Lock()
 
 
 def csv_rows(text: str) -> Rows:
-    """Return the rows of a CSV with a header (InputError where the header cannot be used)."""
+    """Return the rows of a CSV with a header (InputError if the header cannot be used)."""
     records = _csv_records(text)
     header = next(records, ("row 1", []))
     if isinstance(header, Fault):
@@ -34,7 +34,7 @@ def csv_rows(text: str) -> Rows:
 
 
 def _csv_records(text: str) -> Iterator[tuple[str, list[str]] | Fault]:
-    """Yield each record with its place; a broken one is the last, no later line is sure."""
+    """Yield each record with its place; a broken record is the last one."""
     header = io.StringIO(text.lstrip(), newline="").readline()
     delimiter = next((mark for mark in ",\t;" if mark in header), ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -53,7 +53,7 @@ def _csv_records(text: str) -> Iterator[tuple[str, list[str]] | Fault]:
 
 
 def _next(reader: Iterator[list[str]]) -> list[str]:
-    """Read a record; the limit of a field is the whole process's, so it is put back at once."""
+    """Read a record; the process-wide limit of a field is restored at once."""
     with _READING:
         usual = csv.field_size_limit(_MOST_FIELD)
         try:

@@ -1,8 +1,7 @@
-"""Training examples: the values, their limits, and what is remarkable about a set of them.
+"""Training examples: the values, their limits, and warnings about a set of them.
 
-Knows what a good set of examples is; does not know how it was written (`rows` does) or what a
-model makes of it. A set is taken whole or refused whole, and a refusal names the first bad rows
-at once.
+This module knows the properties of a good set; `rows` reads the formats, and the model uses the
+set. A set is accepted or refused as a whole, and a refusal names the first bad rows at once.
 """
 
 import json
@@ -33,14 +32,14 @@ _AROUND_BYTES = 2  # of each item of a list in JSON: its comma and space, or a b
 
 @dataclass(frozen=True)
 class Example:
-    """One training example: what the model is given and what it should answer."""
+    """One training example: an input, and the answer that the model should give."""
 
     input: Any
     target: Any
 
 
 ExampleOf = Callable[[Mapping[str, Any]], Example]
-"""What a row means: `Task.example`."""
+"""Makes an example from a row: `Task.example`."""
 
 Source = str | bytes | Sequence[Mapping[str, Any]]
 """Examples as they are sent: text in one of the formats, or a list of objects."""
@@ -48,7 +47,7 @@ Source = str | bytes | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class ExampleSet:
-    """The examples of one source, in its order, and what should be said about them.
+    """The examples of one source, in order, with warnings about them.
 
     Attributes:
         examples: duplicates included.
@@ -66,8 +65,8 @@ class ExampleLimits:
     Attributes:
         max_examples: rows.
         max_total_bytes: of the source.
-        max_brackets: opened by lists and objects; JSON is decoded in one go, in which nobody else
-            is answered.
+        max_brackets: opened by lists and objects; JSON is decoded in one call, during which the
+            process answers no other request.
         max_marks: commas and lines, for the same reason.
         max_levels: of lists and objects in a row.
         max_characters: of the texts in an input, and of those in a target; a task may allow fewer.
@@ -103,7 +102,7 @@ def parse_examples(
 
     Args:
         source: the rows.
-        example_of: what a row means.
+        example_of: makes an example from a row.
         limits: of the set as a whole.
 
     Raises:
@@ -165,7 +164,7 @@ def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
 
 
 def _size_of(source: Source) -> int:
-    """Return the bytes of a source, of a list as JSON: row by row, so that others run between."""
+    """Return the bytes of a source, of a list as JSON: row by row, so that other threads run."""
     if isinstance(source, bytes):
         return len(source)
     try:
@@ -203,7 +202,7 @@ def _refuse_crowd(text: str, limits: ExampleLimits) -> None:
 def _read(
     rows: Iterator[Row | Fault], example_of: ExampleOf, limits: ExampleLimits
 ) -> Iterator[tuple[Row, Example | Fault]]:
-    """Yield each row with what it means, or with what is wrong with it."""
+    """Yield each row with its example, or with its fault."""
     for count, row in enumerate(rows):
         if count == limits.max_examples:
             raise _too_many(limits)
@@ -228,7 +227,7 @@ def _bounded(example: Example, limits: ExampleLimits) -> Example:
 
 
 def _is_flat(value: object, levels: int) -> bool:
-    """Tell whether lists and objects nest at most so deep."""
+    """Return whether lists and objects nest at most so deep."""
     if not isinstance(value, list | dict):
         return True
     parts = value.values() if isinstance(value, dict) else value
@@ -252,7 +251,7 @@ def _value(row: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401
 def _contradiction(
     place: str, example: Example, first_rows: dict[str | bytes, tuple[str, Any]]
 ) -> list[str]:
-    """Say that an earlier row has the same input with another target."""
+    """Return a warning if an earlier row has the same input with another target."""
     key = example.input if isinstance(example.input, str | bytes) else repr(example.input)
     first_place, target = first_rows.setdefault(key, (place, example.target))
     if target == example.target:

@@ -69,7 +69,7 @@ def read_text_or_zip(path: Path, max_bytes: int) -> str | bytes:
 
 
 def _is_zip(path: Path) -> bool:
-    """Tell whether a file begins as a ZIP file does; one that cannot be read does not."""
+    """Return whether a file begins like a ZIP file; False if it cannot be read."""
     try:
         return _first_bytes(path, len(ZIP_MARK)) == ZIP_MARK
     except (OSError, ValueError):
@@ -85,7 +85,7 @@ def _first_bytes(path: Path, count: int) -> bytes:
 
 
 def utf8(content: bytes) -> str:
-    """Decode UTF-8 bytes; others are an InputError with offset and line."""
+    """Decode UTF-8 bytes; invalid bytes are an InputError with offset and line."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as cause:

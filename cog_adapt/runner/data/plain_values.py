@@ -1,4 +1,4 @@
-"""Plain values: what a prediction may hold, how long they are, and when two are alike."""
+"""Plain values: the parts of a prediction, their length, and their comparison."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def not_plain(value: Any) -> str | None:  # noqa: ANN401 - whatever a task retur
 
 
 def characters_of(value: object) -> int:
-    """Count the characters of a text, or of all texts in lists and objects; others have none."""
+    """Count the characters of a text, or of all texts in lists and objects; 0 for other values."""
     if isinstance(value, str):
         return len(value)
     total, left = 0, [value]

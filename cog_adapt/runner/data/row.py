@@ -1,4 +1,4 @@
-"""One row of a source of examples: what it holds, where it stands, what is wrong with it."""
+"""One row of a source of examples: its columns, its place, its fault."""
 
 import reprlib
 from collections.abc import Iterator, Mapping
@@ -22,10 +22,10 @@ _shortener.maxdict = 2
 
 
 class Row(Mapping[str, Any]):
-    """One row as the source has it, which remembers the columns that were asked for.
+    """One row of a source, which remembers the columns that were read.
 
     Attributes:
-        place: where the row stands, for messages.
+        place: the row's place in the source, for messages.
         used: the columns that were read; the others are extra ones.
     """
 
@@ -54,7 +54,7 @@ class Row(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Fault:
-    """One row that cannot be an example: where it stands and what to do about it."""
+    """A row that cannot be an example: its place and the remedy."""
 
     place: str
     problem: str
@@ -63,7 +63,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one source, read as they are asked for, and what their numbers count."""
+    """The rows of one source, read one by one, and the unit of their numbers."""
 
     each: Iterator[Row | Fault]
     counting: str

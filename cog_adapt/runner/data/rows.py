@@ -1,8 +1,8 @@
 """The formats of examples: JSON, JSON Lines and CSV turned into rows.
 
-Knows how a source is written; does not know what a row means (`Task.example` does). The format is
-read from the content alone: Cog names the files it makes from data URLs `file.bin`, `file.csv` or
-nothing useful.
+This module knows the formats; `Task.example` knows the meaning of a row. The format is read from
+the content alone: Cog names the files it makes from data URLs `file.bin`, `file.csv` or nothing
+useful.
 """
 
 import io
@@ -41,7 +41,7 @@ def rows_of(text: str) -> Rows:
 
 
 def rows_of_list(document: object) -> Rows:
-    """Return the rows of a list of objects; what is no list is one row alone."""
+    """Return the rows of a list of objects; any other value is a single row."""
     items = document if isinstance(document, Sequence) else [document]
     rows = (_item_row(f"row {number}", item) for number, item in enumerate(items, start=1))
     return Rows(rows, "a row is an item of the list, counted from 1")
@@ -121,7 +121,7 @@ def _refuse_halves(value: object, text: str, start: int, end: int) -> None:
 
 
 def _is_json_lines(text: str) -> bool:
-    """Tell JSON Lines from one object, also where a line of it is broken."""
+    """Return whether a text is JSON Lines rather than one object, even if a line is broken."""
     lines = (line.strip() for line in io.StringIO(text, newline=""))
     first, second = [*islice(filter(None, lines), 2), ""][:2]
     return bool(second) and (first.endswith("}") or second.startswith("{"))
@@ -152,7 +152,7 @@ def _item_row(place: str, item: object) -> Row | Fault:
 
 
 def _object_rows(document: object) -> Rows:
-    """Read one object: target → inputs, or a single example that stands alone."""
+    """Read one object: target → inputs, or a single example."""
     lists = isinstance(document, dict) and any(isinstance(v, list) for v in document.values())
     if not isinstance(document, dict) or not lists or _is_single(document):
         return rows_of_list([document] if document else [])

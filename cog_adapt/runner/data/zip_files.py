@@ -1,9 +1,9 @@
-"""ZIP files that somebody sends: each bounded before it is unpacked, and unpacked in steps.
+"""ZIP files from callers: each bounded before it is unpacked, and unpacked in steps.
 
-Whoever sends one is trusted with nothing. The directory is counted before it is read. Members are
-stored or deflated: `zipfile` unpacks bzip2 and LZMA whole, whatever size they declare, so that 12
-kB become gigabytes. No two members may share bytes: so what holds for each member's ratio holds
-for all together. Nothing is written to a disk. This module does not know what members are for.
+The sender is not trusted. The directory is counted before it is read. Members are stored or
+deflated: `zipfile` unpacks bzip2 and LZMA whole, whatever size they declare, so that 12 kB become
+gigabytes. No two members may share bytes, so the bound on each member's ratio holds for the whole
+file. Nothing is written to a disk. This module does not know the purpose of members.
 """
 
 import io
@@ -36,10 +36,10 @@ class ZipBounds:
     """The most that a ZIP file may hold.
 
     Attributes:
-        members: that it lists, wanted or not.
+        members: in its directory, wanted or not.
         member_bytes: of a wanted member, unpacked.
         total_bytes: of all wanted members, unpacked.
-        ratio: of a member's bytes, unpacked to packed, where there are more than 262,144.
+        ratio: of a member's bytes, unpacked to packed, if there are more than 262,144.
     """
 
     members: int
@@ -54,10 +54,10 @@ class ZipContent:
     Args:
         file: open for reading, and for seeking.
         bounds: of what it may hold.
-        wanted: which members will be read.
+        wanted: selects the members that will be read.
 
     Attributes:
-        members: those that are wanted, in the order of the file's directory.
+        members: the wanted members, in the order of the file's directory.
 
     Raises:
         InputError: it is broken, breaks a bound, or has members that overlap or share a name.
@@ -122,7 +122,7 @@ class ZipContent:
 
 
 def _unpacked(file: IO[bytes], most: int) -> bytes:
-    """Unpack in steps, and stop in the step in which there are more bytes than declared."""
+    """Unpack in steps, and stop at the step that exceeds the declared bytes."""
     parts, size = list[bytes](), 0
     while size <= most and (part := file.read(_STEP)):
         parts.append(part)
@@ -131,9 +131,9 @@ def _unpacked(file: IO[bytes], most: int) -> bytes:
 
 
 def _checked_directory(file: IO[bytes], most: int) -> tuple[int, int]:
-    """Return how many members the directory says it lists, and where in the file it begins.
+    """Return the number of members that the directory declares, and its offset in the file.
 
-    `zipfile` would make an object of each entry, as many as there are.
+    `zipfile` would make an object of each entry, however many there are.
     """
     size = file.seek(0, io.SEEK_END)
     begin = max(0, size - _MOST_COMMENT - _END.size - _LOCATOR_BYTES)
@@ -155,7 +155,7 @@ def _checked_directory(file: IO[bytes], most: int) -> tuple[int, int]:
 
 
 def _check_apart(infos: Iterable[zipfile.ZipInfo], end: int) -> None:
-    """Refuse members that share a name or bytes: one that is sent once is unpacked once."""
+    """Refuse members that share a name or bytes: bytes sent once are unpacked once."""
     names = Counter(info.filename for info in infos)
     double = next((name for name, count in names.items() if count > 1), None)
     if double is not None:

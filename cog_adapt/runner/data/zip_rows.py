@@ -21,7 +21,7 @@ _WANTED = f"a folder for each target, in it files of {', '.join(SUFFIXES)}"
 
 
 def zip_rows(content: bytes, most_rows: int) -> Rows:
-    """Return a row for each member that is wanted; others are left out.
+    """Return a row for each wanted member.
 
     Args:
         content: of the ZIP file.
@@ -40,7 +40,7 @@ def zip_rows(content: bytes, most_rows: int) -> Rows:
 
 
 def _is_wanted(member: zipfile.ZipInfo) -> bool:
-    """Leave out folders, links, hidden files and those of another kind."""
+    """Return False for folders, links, hidden files and other kinds of members."""
     path = PurePosixPath(member.filename)
     mode = member.external_attr >> 16
     is_file = not member.is_dir() and (not stat.S_IFMT(mode) or stat.S_ISREG(mode))
@@ -65,7 +65,7 @@ def _rows(archive: ZipContent) -> Iterator[Row | Fault]:
 
 
 def _problem_of(name: str) -> str:
-    """Return why a member cannot be taken by its name; empty where it can."""
+    """Return the reason to refuse a member's name; empty if there is none."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name:
         return "its name leads out of the file. Name it FOLDER/FILE"

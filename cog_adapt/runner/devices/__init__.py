@@ -1,1 +1,1 @@
-"""Where and how exactly tensors are computed: device, precision, memory, threads, randomness."""
+"""The device of tensors and its properties: precision, memory, threads, randomness."""

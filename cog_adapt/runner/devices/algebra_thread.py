@@ -1,10 +1,10 @@
-"""Runs algebra on many numbers beside the model's thread, which waits for it a moment a tick.
+"""Runs large linear algebra beside the model thread, which waits for it a moment a tick.
 
-A head of 7 labels that is fitted to 10,000 examples takes seconds, in which predictions go on. One
-such work runs at a time, each on a new thread: with a thread go the OpenMP threads that it started,
-beside which those of the model's thread would sleep where they now spin (`waiting_threads`). Those
-threads have a lower priority: on two cores a forward beside such work took up to ten times as long
-where both had the same.
+A head of 7 labels that is fitted to 10,000 examples takes seconds, in which predictions continue.
+One such computation runs at a time, each on a new thread: a thread's end also ends the OpenMP
+threads that it started, beside which those of the model thread would sleep instead of spin
+(`waiting_threads`). The new threads have a lower priority: on two cores a forward beside such work
+took up to ten times as long at equal priority.
 """
 
 import os
@@ -21,7 +21,7 @@ _turn = threading.Lock()
 
 
 def beside(compute: Callable[[], T], *, is_large: bool) -> Generator[None, None, T]:
-    """Compute on another thread where it is much, else at once; no mode is on there.
+    """Compute on another thread if the work is large, else at once; no mode is on there.
 
     Raises whatever `compute` raises.
     """

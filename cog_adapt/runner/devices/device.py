@@ -107,10 +107,10 @@ def _prepare_cuda(device: torch.device) -> None:
 
 
 def failure_of(device: torch.device) -> str:
-    """Return why a device answers nothing any more; empty while it does.
+    """Return why a device is unusable; empty while it works.
 
     After some errors, such as an index out of range in a kernel, every call on CUDA fails until the
-    process ends. Which errors do so is no part of their type, so a kernel is tried.
+    process ends. The error's type does not show this, so a kernel is tried.
     """
     if device.type == "cpu":
         return ""

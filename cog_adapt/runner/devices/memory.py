@@ -1,4 +1,4 @@
-"""Says in words that memory ran out, after what is left of it was given back."""
+"""Turns out of memory errors into sentences, after the memory was released."""
 
 import traceback
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _REMEDIES = {
 
 
 def in_words(size: float) -> str:
-    """Say a number of bytes."""
+    """Return a number of bytes in words."""
     if size >= _GIGABYTE:
         return f"{size / _GIGABYTE:.3g} GB"
     return f"{size / _MEGABYTE:.3g} MB"
@@ -43,7 +43,7 @@ def out_of_memory(
 def explaining_memory(
     device: torch.device, kind: type[AdaptationError | PredictionError]
 ) -> Iterator[None]:
-    """Raise `kind` where memory runs out inside, once the device has it back.
+    """Raise `kind` if memory runs out inside, after the device's memory was released.
 
     The frames of the error are cleared, whose locals would keep activations alive.
     """

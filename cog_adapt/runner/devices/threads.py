@@ -1,7 +1,7 @@
-"""Chooses with how many threads torch computes: the cores, divided among the runners of this host.
+"""Chooses the number of torch's threads: the cores, divided among the runners of this host.
 
-Each process that holds a model locks a file of its own for as long as it lives; one that starts
-counts those that are held, and keeps its number, because the order of sums depends on it.
+Each process that holds a model locks a file of its own for as long as it lives. A process that
+starts counts the locked files and keeps its number, because the order of sums depends on it.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ def share_cores(environment: Mapping[str, str] = os.environ, folder: Path | None
 
 
 def cores(quota: Path = _CGROUP) -> int:
-    """Return how many cores this process may use: by affinity and by the container's quota."""
+    """Return the number of cores for this process: by affinity and by the container's quota."""
     allowed = len(os.sched_getaffinity(0))
     try:
         most, period = quota.read_text().split()
@@ -50,7 +50,7 @@ def cores(quota: Path = _CGROUP) -> int:
 
 @functools.cache
 def _take_place(folder: Path) -> int:
-    """Lock the first free file of the folder until the process ends; return how many are locked."""
+    """Lock the first free file of the folder until the process ends; return the number locked."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.stat().st_uid != os.getuid():

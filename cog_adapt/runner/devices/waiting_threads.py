@@ -1,13 +1,13 @@
-"""Lets torch's threads that wait spin while cores are free, and sleep while others need them.
+"""Lets torch's waiting threads spin while cores are free, and sleep while others need them.
 
 A step has hundreds of parallel parts, and waking a thread takes longer than many of them: on two
-cores that nobody else needs, threads that sleep make a step half as long again. Beside another busy
-process, threads that spin make it four times as long (`bench/neighbours.py`).
+free cores, sleeping threads make a step half as long again. Beside another busy process, spinning
+threads make it four times as long (`bench/neighbours.py`).
 
-GNU's OpenMP spins for `GOMP_SPINCOUNT` turns (`cog_adapt.runner`), and for a hundred in a process
-with more OpenMP threads than cores (libgomp's `config/linux/wait.h`). Threads that do nothing
-but keep a pool of their own make it such a process for as long as they live. Other OpenMPs ignore
-them. Sums are the same either way.
+GNU's OpenMP spins for `GOMP_SPINCOUNT` turns (`cog_adapt.runner`), but for only a hundred in a
+process with more OpenMP threads than cores (libgomp's `config/linux/wait.h`). Idle threads with a
+pool of their own make it such a process for as long as they live. Other OpenMPs ignore them. Sums
+are the same either way.
 """
 
 import functools
@@ -39,11 +39,11 @@ class WaitingThreads:
 
     @property
     def sleep(self) -> bool:
-        """Whether threads that wait sleep."""
+        """Whether waiting threads sleep."""
         return self._end is not None
 
     def let(self, *, sleep: bool) -> None:
-        """Let threads that wait sleep, or spin."""
+        """Let waiting threads sleep, or spin."""
         if sleep == self.sleep:
             return
         if self._end is not None:
@@ -71,11 +71,11 @@ def _clocks() -> tuple[float, float]:
 
 
 class OthersLoad:
-    """Measures how many cores others keep busy, of those that this process may use.
+    """Measures the number of this process's cores that other processes keep busy.
 
     Args:
-        stat: the kernel's counts of what each core has done.
-        clocks: seconds, and those in which this process worked.
+        stat: the kernel's counts of each core's work.
+        clocks: seconds, and this process's CPU seconds.
     """
 
     def __init__(self, stat: Path = _STAT, clocks: Clocks = _clocks) -> None:
@@ -90,7 +90,7 @@ class OthersLoad:
         return ((busy_now - busy) - (own_now - own)) / max(now - began, 1e-6)
 
     def _read(self) -> tuple[float, float, float]:
-        """Return seconds: of the clock, of all work on these cores, and of this process's."""
+        """Return seconds: of the clock, of all work on these cores, and of this process."""
         names = {f"cpu{number}" for number in os.sched_getaffinity(0)}
         ticks = 0
         for line in self._stat.read_text("ascii").splitlines():
@@ -104,10 +104,10 @@ class OthersLoad:
 
 @functools.cache  # once a process, however many runners it has
 def watch_cores(threads: int) -> None:
-    """Let torch's threads that wait sleep or spin from now on, by what others need.
+    """Let torch's waiting threads sleep or spin from now on, by the load of other processes.
 
     Args:
-        threads: how many torch computes with; where it is one, none waits.
+        threads: of torch; a single thread never waits.
     """
     if threads < 2:
         return
@@ -126,5 +126,5 @@ def watch_cores(threads: int) -> None:
 
 
 def are_scarce(threads: int, others: float) -> bool:
-    """Return whether these threads and what others keep busy need more cores than there are."""
+    """Return whether these threads and the load of others need more cores than there are."""
     return threads + others > len(os.sched_getaffinity(0)) + _SLACK

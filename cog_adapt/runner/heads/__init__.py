@@ -1,1 +1,1 @@
-"""A head on features, by algebra alone: closed forms, folds, calibration, the decision."""
+"""Heads on features by linear algebra alone: closed forms, folds, calibration, the decision."""

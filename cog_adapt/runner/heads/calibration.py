@@ -1,9 +1,9 @@
 """Calibrates logits on examples that the head has not seen: a scale, and an offset for each label.
 
-The scale is Guo et al.'s temperature (2017, arXiv 1706.04599). The offsets mend what few examples
-of a rare label do to a head. Both are held near 1 and 0 by a prior, so that a few examples choose
-nothing extreme. Wrong labels would make logits look less sure than they should be: so a share of
-the labels may be any label by chance, as likely as the examples say. This module knows no head.
+The scale is Guo et al.'s temperature (2017, arXiv 1706.04599). The offsets correct a head's bias
+when a rare label has few examples. A prior holds both near 1 and 0, so that a few examples give no
+extreme values. Wrong labels would make the head look too certain, so a share of the labels may be
+any label by chance; its likelihood comes from the examples. This module knows no head.
 """
 
 import copy
@@ -27,18 +27,18 @@ _LEAST_LIKELY, _LEAST_SHARE = 1e-300, 1e-3
 
 @dataclass(frozen=True)
 class WrongLabelShare:
-    """How likely each share of wrong labels is, (1 + len(_SHARES),): none of them first."""
+    """The probability of each share of wrong labels, (1 + len(_SHARES),): no wrong labels first."""
 
     likely: Tensor
 
     @property
     def wrong(self) -> float:
-        """The share that is expected."""
+        """The expected share."""
         return float(self.likely[1:] @ torch.tensor(_SHARES, dtype=torch.float64))
 
     @property
     def is_open(self) -> bool:
-        """Whether there may well be none: the examples speak for some by less than a factor e."""
+        """Whether there may be no wrong label: the examples favour some by less than a factor e."""
         none = float(self.likely[0])
         return none * (1 - _NONE_BEFORE) * math.e > (1 - none) * _NONE_BEFORE
 
@@ -48,11 +48,11 @@ NO_DOUBT = WrongLabelShare(torch.tensor([1.0, *[0.0] * len(_SHARES)], dtype=torc
 
 @dataclass(frozen=True)
 class Calibration:
-    """How logits are calibrated.
+    """The calibration of logits.
 
     Attributes:
-        scale: what logits (N, K) are multiplied by.
-        offsets: what is added, (K,).
+        scale: the factor of logits (N, K).
+        offsets: added to them, (K,).
     """
 
     scale: float
@@ -71,7 +71,7 @@ def balanced_weights(targets: Tensor, classes: int) -> Tensor:
 
 
 def effective_count(weights: Tensor) -> float:
-    """Return how many examples of equal weight tell as much (Kish 1965)."""
+    """Return the number of equally weighted examples that carry as much information (Kish 1965)."""
     return float(weights.sum().square() / weights.square().sum())
 
 
@@ -82,7 +82,7 @@ def weighted_loss(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
 
 
 def doubted_losses(logits: Tensor, targets: Tensor, wrong: float) -> Tensor:
-    """Return the cross-entropy (N,) of logits, where a share of the labels may be any by chance."""
+    """Return the cross-entropy (N,) of logits, if a share of the labels may be any by chance."""
     losses = F.cross_entropy(logits, targets, reduction="none").double()
     if not wrong:
         return losses
@@ -92,9 +92,9 @@ def doubted_losses(logits: Tensor, targets: Tensor, wrong: float) -> Tensor:
 
 
 def doubt_of(logits: Tensor, targets: Tensor, weights: Tensor) -> WrongLabelShare:
-    """Return how likely which share of the class numbers (N,) is wrong, by logits (N, K).
+    """Return the probability of each share of wrong labels among targets (N,), by logits (N, K).
 
-    A label that is wrong may be any by chance. Labels with few examples are not doubted.
+    A wrong label may be any label by chance. Labels with few examples are not doubted.
     """
     fit = _Fit(logits.detach().to(torch.float64), targets, weights)
     return fit.doubt([*fit.by_share()]) if bool(fit.may_be_wrong.any()) else NO_DOUBT
@@ -105,14 +105,15 @@ def calibrate(
 ) -> Calibration:
     """Fit scale and offsets to logits (N, K) of class numbers (N,).
 
-    They are averaged over the shares of labels that may be wrong, each by how likely it is: few
-    examples seldom decide, and the likeliest share is off by much where it is not the right one.
+    They are averaged over the shares of wrong labels, weighted by probability: a few examples
+    seldom settle the share, and a wrong single choice of it costs much.
 
     Args:
         logits: by a head that has not seen the examples.
-        targets: with one example of each label they say nothing of the offsets, which are 0 then.
+        targets: class numbers; one example of each label does not determine offsets, which are then
+            0.
         weights: of the examples, (N,).
-        doubt: of the labels; by default what these logits say.
+        doubt: the shares of wrong labels; by default estimated from these logits.
     """
     fit = _Fit(logits.detach().to(torch.float64), targets, weights)
     if doubt is None and not bool(fit.may_be_wrong.any()):
@@ -124,7 +125,7 @@ def calibrate(
 
 
 class _Fit:
-    """The loss of a point: the logarithm of the scale, then the offsets."""
+    """The loss at a point: the logarithm of the scale, then the offsets."""
 
     def __init__(self, logits: Tensor, targets: Tensor, weights: Tensor) -> None:
         self.logits = logits
@@ -149,7 +150,7 @@ class _Fit:
         return Calibration(float(point[0].exp()), point[1:])
 
     def by_share(self, likely: Tensor | None = None) -> Iterator[tuple[float, Calibration]]:
-        """Yield the calibration for each share of wrong labels, up to the last that is likely."""
+        """Yield the calibration for each share of wrong labels, up to the last likely share."""
         found = self.calibration()
         yield 0.0, found
         most = None if likely is None else int((likely > _LEAST_SHARE).nonzero()[-1])
@@ -158,7 +159,7 @@ class _Fit:
             yield wrong, found
 
     def doubt(self, by_share: Sequence[tuple[float, Calibration]]) -> WrongLabelShare:
-        """Return how likely each share is, by its loss and by what is believed before."""
+        """Return the probability of each share, from its loss and its prior."""
         losses = [self.doubted_loss(found, wrong) for wrong, found in by_share]
         before = torch.full((len(losses),), (1 - _NONE_BEFORE) / len(_SHARES), dtype=torch.float64)
         before[0] = _NONE_BEFORE
@@ -177,20 +178,20 @@ class _Fit:
         return found
 
     def trusting(self, right: Tensor) -> "_Fit":
-        """Return the fit in which each example counts as its label is likely to be right."""
+        """Return the fit in which each example is weighted by the probability of its label."""
         other = copy.copy(self)
         other.shares = self.shares * right
         return other
 
     def right(self, found: Calibration, wrong: float) -> Tensor:
-        """Return how likely each label is to be right, (N,)."""
+        """Return the probability that each label is right, (N,)."""
         likely = found(self.logits).softmax(1).gather(1, self.targets[:, None])[:, 0]
         doubts = wrong * self.may_be_wrong
         own = likely.clamp_min(_LEAST_LIKELY) * (1 - doubts)
         return own / (own + doubts / self.logits.shape[1])
 
     def doubted_loss(self, found: Calibration, wrong: float) -> float:
-        """Return the loss of a calibration, with what is believed before any example."""
+        """Return the loss of a calibration, prior included."""
         losses = doubted_losses(found(self.logits), self.targets, wrong)
         before = (self.doubts * self.point(found).square()).sum() / 2
         return float(before + (self.shares * losses).sum())
@@ -205,7 +206,7 @@ class _Fit:
         return float((losses * self.shares).sum() + (self.doubts * point.square()).sum() / 2)
 
     def better(self, point: Tensor, loss: float) -> tuple[Tensor, float] | None:
-        """Return a better point and its loss, halving the step; None where there is none."""
+        """Return a better point and its loss, halving the step; None if there is none."""
         slope, step = self.step(point)
         if float(slope @ step) < _LEAST_GAIN:  # twice what it would gain
             return None
@@ -216,7 +217,7 @@ class _Fit:
         return None
 
     def step(self, point: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the slope, and Newton's step, to be subtracted."""
+        """Return the gradient, and Newton's step, to be subtracted."""
         likely = self._outputs(point).softmax(1)
         errors = likely.clone()
         errors[torch.arange(len(errors)), self.targets] -= 1
@@ -239,5 +240,5 @@ class _Fit:
 
 
 def _may_be_wrong(targets: Tensor) -> Tensor:
-    """Return 1 for each example whose label has enough others to tell an error by, else 0."""
+    """Return 1 for each example whose label has enough others to detect an error, else 0."""
     return (torch.bincount(targets)[targets] >= _FEWEST_TO_DOUBT).double()

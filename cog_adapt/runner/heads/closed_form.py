@@ -1,11 +1,11 @@
 """Fits a linear head to features without a gradient step.
 
-Several heads are fitted: class centroids that are mixed with the head before any example (the
-label's prior, as so many examples more), and ridge regression from that prior. Each is scored on
-every example by its exact leave-one-out form, scaled by a temperature that the same scores choose,
-and the heads are averaged by their leave-one-out likelihood and by what each is worth before any
-example (`Mixture`). A label weighs the same whatever its number of examples. An average of linear
-heads is one linear head, so the result is one.
+Several heads are fitted: class centroids mixed with the head before any example (a label's prior,
+counted as a number of examples), and ridge regression from that prior. Each is scored on every
+example by its exact leave-one-out form, scaled by a temperature that the same scores choose, and
+the heads are averaged by their leave-one-out likelihood and by their prior weight (`Mixture`). Each
+label weighs the same, whatever its number of examples. An average of linear heads is one linear
+head.
 
 Sources: Snell et al. 2017 (arXiv 1703.05175) for centroids; Hastie, Tibshirani and Friedman 2009,
 section 7.10.1, for ridge regression's leave-one-out residuals. This module knows no model.
@@ -60,14 +60,14 @@ class Mixture:
     """The heads that are averaged for labels.
 
     Attributes:
-        prior_examples: as how many examples of a label its prior counts, for each centroid head;
-            there may be none.
+        prior_examples: the number of examples that a label's prior counts as, for each centroid
+            head; may be empty.
         penalties: of the ridge regressions.
-        ridge_share: what a ridge regression is worth before any example; centroids are worth 1.
-            It wins where there are many, and is too sure of few.
+        ridge_share: the prior weight of a ridge regression; that of centroids is 1. Ridge wins with
+            many examples, and is overconfident with few.
         certainty: the power of the likelihood.
-        narrows: whether the usual scale is smaller for fewer labels, whose rows are further apart
-            around their mean, by the root of K / (K - 1) in the prior and in what is asked.
+        narrows: whether the usual scale shrinks with the number of labels, whose rows are further
+            apart around their mean: by the root of K / (K - 1), in the prior and in the head.
     """
 
     prior_examples: tuple[float, ...] = (2.0, 4.0)
@@ -110,8 +110,8 @@ def fit_classes(
     Args:
         features: (N, D), of N examples.
         targets: (N,), class numbers below K.
-        prior: the head before any example, K rows. A row of zeros says nothing: its class needs
-            an example.
+        prior: the head before any example, K rows. A row of zeros is no prior: its class needs an
+            example.
         mixture: the heads that are averaged.
     """
     space = FeatureSpace.of(features, targets, len(prior.weight))
@@ -135,8 +135,8 @@ def fit_classes(
 def unfitted_classes(features: Tensor, targets: Tensor, prior: LinearHead) -> LinearHead:
     """Return centroids at the usual scale, for gradients to begin with.
 
-    A calibrated head has learned its examples: little loss is left, and the layers below would
-    learn little from it.
+    A calibrated head already fits its examples: the remaining loss is small, and the layers below
+    would learn little from it.
     """
     space = FeatureSpace.of(features, targets, len(prior.weight))
     rows = space.rows(prior)
@@ -146,11 +146,11 @@ def unfitted_classes(features: Tensor, targets: Tensor, prior: LinearHead) -> Li
 
 
 def fit_numbers(features: Tensor, targets: Tensor, prior: LinearHead) -> ClosedForm:
-    """Fit a head to numbers by ridge regressions from the prior and from nothing.
+    """Fit a head to numbers by ridge regressions from the prior and from zero.
 
-    They are averaged by the root of their leave-one-out likelihood, since averages by the whole
-    are too sure of one (Yao et al. 2018, arXiv 1704.02030): a trained prior is worth more than a
-    few examples, and one that is of no use gets no share.
+    They are averaged by the root of their leave-one-out likelihood, since the full likelihood
+    overcommits to one (Yao et al. 2018, arXiv 1704.02030): a trained prior beats a few examples,
+    and a useless prior gets no share.
 
     Args:
         features: (N, D), of N examples, N at least 2.
@@ -209,7 +209,7 @@ class FeatureSpace:
 def _class_heads(
     inside: Tensor, targets: Tensor, rows: Tensor, weights: Tensor, mixture: Mixture
 ) -> Iterator[tuple[FittedHead, float, float]]:
-    """Yield each head with the scale at which its outputs are usual logits, and its share."""
+    """Yield each head with its share and the scale at which its outputs are usual logits."""
     apart = (len(rows) - 1) / len(rows) if mixture.narrows else 1.0
     for count in _counts(targets, rows, mixture):
         each = centroids(
@@ -230,7 +230,7 @@ def _class_heads(
 
 
 def _counts(targets: Tensor, rows: Tensor, mixture: Mixture) -> tuple[float, ...]:
-    """Return as how many examples priors count; a label without examples has its prior alone."""
+    """Return each prior's number of examples; a label without examples has its prior alone."""
     is_seen = len(set(targets.tolist())) == len(rows)
     if is_seen and 0.0 in mixture.prior_examples and not rows.any():
         return (0.0,)  # without priors all counts are the same

@@ -1,6 +1,6 @@
-"""Which of several ways to answer is expected to be best, and how good it is expected to be.
+"""Chooses the candidate that is expected to answer best, and estimates its score.
 
-This module knows no model: a candidate is what its answers to unseen examples were worth.
+This module knows no model: a candidate is scored by its answers to unseen examples.
 """
 
 import math
@@ -29,7 +29,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class CandidateScore:
-    """What the answers of one way to examples that it has not seen were worth.
+    """The quality of one candidate's answers to examples that it has not seen.
 
     Attributes:
         loss: mean of the losses; each label counts the same.
@@ -59,10 +59,10 @@ class CandidateScore:
             scores: of the answers.
             weights: of the answers.
             wrong: the share of the examples' labels that look wrong.
-            is_share: whether the score is a share of right answers. Then it is between 0 and 1,
-                also where wrong labels are taken into account, and its error counts four answers
-                more, half of them right: else 16 right answers of 16 would have no error (Agresti
-                & Coull 1998).
+            is_share: whether the score is a share of right answers. Then it lies between 0 and 1,
+                also after the correction for wrong labels, and its error counts four answers more,
+                half of them right: else 16 right answers of 16 would have no error (Agresti & Coull
+                1998).
         """
         shares = weights / weights.sum()
         score = (shares * scores).sum()
@@ -80,14 +80,14 @@ class CandidateScore:
 
 @dataclass(frozen=True)
 class HeadDecision:
-    """What answers from now on, and why.
+    """The choice of a candidate, and its reason.
 
     Attributes:
         chosen: BASE, CLOSED, GRADIENTS, MIDDLE or AVERAGE.
         why: in a sentence.
-        metric: what the scores are.
-        before: of the base; None where nothing could be estimated.
-        after: of what was chosen.
+        metric: the name of the scores.
+        before: the base's score; None if it could not be estimated.
+        after: the chosen candidate's score.
         candidates: all of them, on the same examples.
     """
 
@@ -99,7 +99,7 @@ class HeadDecision:
     candidates: Mapping[str, CandidateScore] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, with the sentence that a caller reads."""
+        """Plain values, with the sentence for the caller."""
         return {
             "chosen": self.chosen,
             "why": self.why,
@@ -129,16 +129,16 @@ def unknown(metric: str) -> HeadDecision:
 
 
 def asked_for(first: HeadDecision) -> HeadDecision:
-    """Return the decision where a head in closed form was asked for, whatever it is worth."""
+    """Return the decision for a request that asks for a head in closed form."""
     why = "a head in closed form was asked for"
     return replace(first, chosen=CLOSED, why=why, after=first.candidates.get(CLOSED))
 
 
 def of_few(first: HeadDecision) -> HeadDecision:
-    """Return the decision where examples are too few to tell the base from a closed form.
+    """Return the decision if examples are too few to compare the base with a closed form.
 
-    The names that the base answers by are a part of the closed form, and an example that is left
-    out moves the means of so few by so much that they look worse than they are.
+    The base's label names are a part of the closed form, and leaving out one example moves such
+    small means so far that they look worse than they are.
     """
     if first.chosen != BASE:
         return first
@@ -146,7 +146,7 @@ def of_few(first: HeadDecision) -> HeadDecision:
 
 
 def of_head_alone(first: HeadDecision) -> HeadDecision:
-    """Return the decision where steps would train nothing but the head."""
+    """Return the decision if steps would train only the head."""
     if first.chosen == BASE:
         return first
     why = "the task's own method trains the head alone, which a closed form fits without steps"
@@ -159,10 +159,9 @@ def decide(
     """Choose the least loss among candidates that answered the same examples.
 
     Args:
-        candidates: by name; the base is one of them. An average is there where none is to be
-            chosen, and then it is what answers.
-        metric: what the scores are.
-        count: of the examples; few of them do not show when gradients alone are too sure.
+        candidates: by name; the base is one of them. An average, if there is one, is always chosen.
+        metric: the name of the scores.
+        count: of the examples; few of them do not reveal overconfident gradients.
     """
     is_middle_safer = MIDDLE in candidates and count < _FEWEST_FOR_GRADIENTS
     allowed = [n for n in candidates if not (n == GRADIENTS and is_middle_safer)]

@@ -12,10 +12,10 @@ _FEWEST = 8  # answers below which an estimate says nothing
 
 
 def folds(targets: Sequence[Hashable], seed: int) -> list[tuple[Tensor, Tensor]]:
-    """Return the positions to train on and to answer, for each fold; none where there are too few.
+    """Return the positions to train on and to answer, for each fold; none for too few examples.
 
-    Each label is spread over the folds. A label with one example is trained on in all of them, and
-    never answered.
+    Each label is spread over the folds. The single example of a label is trained on in every fold
+    and never answered.
     """
     groups: dict[Hashable, list[int]] = {}
     for position, target in enumerate(targets):

@@ -23,7 +23,7 @@ class LinearHead:
         return LinearHead(self.weight * scale, self.bias * scale)
 
     def averaged(self, other: "LinearHead", share: float) -> "LinearHead":
-        """Return the head whose outputs are this one's and, by a share, another's."""
+        """Return the head whose outputs average this head's and, by a share, another's."""
         weight = self.weight.lerp(other.weight.to(self.weight), share)
         return LinearHead(weight, self.bias.lerp(other.bias.to(self.bias), share))
 

@@ -1,4 +1,4 @@
-"""What a head's outputs are worth: losses, a score and a calibration, for labels or for numbers.
+"""Judges a head's outputs: losses, a score and a calibration, for labels or for numbers.
 
 This module knows no model and no task.
 """
@@ -55,7 +55,7 @@ class Labels:
 
     @property
     def groups(self) -> list[int]:
-        """What examples are spread over folds by: the class."""
+        """The groups that folds are balanced over: the classes."""
         return [int(target) for target in self.targets]
 
     @property
@@ -68,17 +68,17 @@ class Labels:
     def begins_with_prior(self) -> bool:
         """Whether gradients begin with the head before any example.
 
-        Half-way from there to what few examples teach, more of what the base knows is left than
-        half-way from their centroids.
+        Half-way from that head to a few examples' solution, more of the base's knowledge is left
+        than half-way from their centroids.
         """
         return len(self.targets) < _FEW and bool(self.prior.weight.any(1).all())
 
     @property
     def averages(self) -> bool:
-        """Whether gradients are averaged with the closed form, in place of one of the two.
+        """Whether gradients are averaged with the closed form, in place of a choice.
 
-        Answers to so few examples do not show which is better. Where no label has two examples
-        there are no answers that could calibrate an average.
+        Answers to so few examples do not show which is better. If no label has two examples, there
+        are no answers that could calibrate an average.
         """
         return self.begins_with_prior and int(torch.bincount(self.targets).max()) > 1
 
@@ -106,10 +106,10 @@ class Labels:
         return unfitted_classes(features[chosen], self.targets[chosen], self.prior)
 
     def weights(self, form: ClosedForm, chosen: Tensor) -> Tensor:
-        """Return how much each chosen example counts in training.
+        """Return the weight of each chosen example in training.
 
-        Labels count the same. An example whose label its own leave-one-out answer finds unlikely,
-        beside the answer's best label, counts less: it may be wrong.
+        Labels count the same. An example counts less if its own leave-one-out answer finds its
+        label unlikely beside the answer's best label: the label may be wrong.
         """
         targets = self.targets[chosen]
         likely = form.left_out.softmax(1)
@@ -123,46 +123,46 @@ class Labels:
         Args:
             outputs: logits, (N, K).
             chosen: positions of the examples, (N,).
-            wrong: the share of labels that are believed to be wrong.
+            wrong: the expected share of wrong labels.
         """
         return doubted_losses(outputs, self.targets[chosen], wrong)
 
     def importance(self, chosen: Tensor) -> Tensor:
-        """Return the weights (N,) for averages, by which labels count the same."""
+        """Return the weights (N,) for averages in which labels count the same."""
         return balanced_weights(self.targets[chosen], len(self.prior.weight))
 
     def right(self, outputs: Tensor, chosen: Tensor, wrong: float = 0.0) -> Tensor:
         """Return 1 where the best label is the right one, else 0, shape (N,).
 
-        Where a share of labels is wrong, the mean is that by right ones: wrong ones agree with any
-        answer as often as chance.
+        With a share of wrong labels, the mean is corrected: wrong labels agree with any answer as
+        often as chance.
         """
         agrees = (outputs.argmax(1) == self.targets[chosen]).double()
         return (agrees - wrong / outputs.shape[1]) / (1 - wrong)
 
     def doubt(self, form: ClosedForm) -> WrongLabelShare:
-        """Return which share of the labels looks wrong, by a closed form of all examples.
+        """Return the probabilities of shares of wrong labels, by a closed form of all examples.
 
-        Its leave-one-out answers have seen more examples than those of a fold, and tell more.
+        Its leave-one-out answers have seen more examples than a fold's, and are better evidence.
         """
         everything = torch.arange(len(self.targets))
         return doubt_of(form.left_out, self.targets, self.importance(everything))
 
     def calibration(self, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare) -> Calibration:
-        """Fit what calibrates logits that their examples had no part in."""
+        """Fit the calibration of logits from a model that has not seen their examples."""
         return calibrate(
             outputs, targets=self.targets[chosen], weights=self.importance(chosen), doubt=doubt
         )
 
     def usual_calibration(self) -> Calibration:
-        """Return what is used where too few examples are there to fit anything."""
+        """Return the default calibration, for examples that are too few for a fit."""
         classes = len(self.prior.weight)
         apart = 1 - 1 / max(2, classes)
         none = torch.zeros(classes, dtype=torch.float64)
         return Calibration(_USUAL_SCALE * apart**_LABELS_POWER, none)
 
     def calibration_of_all(self, of_folds: Calibration) -> Calibration:
-        """Return what calibrates the model of all examples, by that of the folds' models."""
+        """Return the calibration of the model of all examples, from that of the folds' models."""
         return replace(of_folds, scale=of_folds.scale * _SURER)
 
 
@@ -185,11 +185,11 @@ class Numbers:
 
     @property
     def groups(self) -> list[int]:
-        """What examples are spread over folds by: nothing."""
+        """The groups that folds are balanced over: none."""
         return [0] * len(self.targets)
 
     def explains(self, losses: Tensor, outputs: Tensor, chosen: Tensor) -> bool:
-        """Return True: squares, their halves and others all rise with the error."""
+        """Return True: squares, their halves and other losses all grow with the error."""
         return True
 
     def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
@@ -201,7 +201,7 @@ class Numbers:
         return form.head
 
     def weights(self, form: ClosedForm, chosen: Tensor) -> Tensor:
-        """Return how much each chosen example counts in training: all count the same."""
+        """Return the weight of each chosen example in training: equal weights."""
         return torch.ones(len(chosen), dtype=torch.float64)
 
     def losses(self, outputs: Tensor, chosen: Tensor, wrong: float = 0.0) -> Tensor:
@@ -215,24 +215,24 @@ class Numbers:
         return torch.ones(len(chosen), dtype=torch.float64)
 
     def right(self, outputs: Tensor, chosen: Tensor, wrong: float = 0.0) -> Tensor:
-        """Return what of the variance is explained, (N,); its mean is R²."""
+        """Return the explained part of the variance, (N,); its mean is R²."""
         return 1 - self.losses(outputs, chosen)
 
     def doubt(self, form: ClosedForm) -> WrongLabelShare:
-        """Return that no number is doubted."""
+        """Return no doubt: numbers are not doubted."""
         return NO_DOUBT
 
     def calibration(self, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare) -> Calibration:
-        """Return what changes nothing: numbers are not calibrated."""
+        """Return the identity: numbers are not calibrated."""
         return self.usual_calibration()
 
     def usual_calibration(self) -> Calibration:
-        """Return what changes nothing."""
+        """Return the identity."""
         outputs = self.targets.shape[1]
         return Calibration(1.0, torch.zeros(outputs, dtype=torch.float64))
 
     def calibration_of_all(self, of_folds: Calibration) -> Calibration:
-        """Return the same."""
+        """Return the identity."""
         return of_folds
 
 

@@ -1,1 +1,1 @@
-"""Answers of the base and of adapters, many in one forward. Nothing here knows adaptation."""
+"""Answers of the base and of adapters, many in one forward. This room imports no adaptation."""

@@ -18,16 +18,16 @@ from gradient_check.phases.precision import Precision, ServeMode
 
 @dataclass(frozen=True)
 class Query:
-    """What the model is asked.
+    """The inputs of one question to the model.
 
     Attributes:
-        inputs: what the task encodes.
+        inputs: in the form that the task encodes.
         adapter: of this base; None asks the base.
         labels: for a task with labels and no adapter: the label names to score.
         options: of the class of `Task.options`; None takes the task's.
-        owner: who asks; what is ready for one owner must not make another's answers faster.
-        deterministic: whether it runs alone, in ticks that its inputs alone decide, so that the
-            same question has the same answer bit for bit whoever else asks.
+        owner: the asker; work prepared for one owner must not make another's answers faster.
+        deterministic: whether it runs alone, in ticks that depend on its inputs alone, so that an
+            equal question has an equal answer bit for bit, whatever runs beside it.
     """
 
     inputs: Sequence[Any]
@@ -40,10 +40,10 @@ class Query:
 
 @dataclass(frozen=True)
 class Phase:
-    """How inference runs on a model.
+    """The settings of inference on a model.
 
     Attributes:
-        task: what the user wrote.
+        task: of the user.
         precision: device and compute dtype.
         serve_mode: `inference_mode` or `no_grad`.
     """
@@ -54,7 +54,7 @@ class Phase:
 
 
 def options_of(task: Task, query: Query) -> Any:  # noqa: ANN401 - the task's own class
-    """Return the query's options, else the task's (InputError where the class is another)."""
+    """Return the query's options, else the task's (InputError if the class differs)."""
     own = task.options
     if query.options is None:
         return own
@@ -69,7 +69,7 @@ def options_of(task: Task, query: Query) -> Any:  # noqa: ANN401 - the task's ow
 def find_shortened(
     task: Task, inputs: Sequence[Any], batch_size: int
 ) -> Generator[None, None, list[int]]:
-    """Find the inputs that the task cuts, a batch a tick: a tokenizer takes its time."""
+    """Find the inputs that the task cuts, a batch a tick: tokenizing takes time."""
     found: list[int] = []
     for some in portions(inputs, batch_size):
         found += [some.start + position for position in task.shortened(inputs[some])]
@@ -126,12 +126,12 @@ _END = object()
 
 @dataclass(frozen=True)
 class _Steps:
-    """A task's iterator, held so that its body runs inside a phase only."""
+    """A task's iterator, wrapped so that its body runs only inside a phase."""
 
     pieces: Iterator[Any]
 
     def close(self) -> None:
-        """Drop what the iterator holds, a cache of keys and values say."""
+        """Release the iterator's memory, such as a cache of keys and values."""
         if isinstance(self.pieces, Generator):
             self.pieces.close()
 

@@ -1,4 +1,4 @@
-"""How many bytes growing answers may keep, and what one of them needs."""
+"""Bounds the bytes that growing answers may keep."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,7 @@ _PART_OF_DEVICE = 8  # an eighth of the device's memory holds what answers keep
 
 @dataclass(frozen=True)
 class CacheNeeded:
-    """The bytes that one answer keeps at most, from its first forward to its end."""
+    """The most bytes that one answer keeps, from its first forward to its end."""
 
     work: ClassVar[str] = "answer"
     setting: ClassVar[str] = "GENERATION_BYTES"
@@ -28,6 +28,6 @@ class CacheNeeded:
 
 
 def generation_memory(settings: RunnerSettings, device: torch.device) -> int:
-    """Return the bytes that all answers under way may keep."""
+    """Return the bytes that all running answers may keep."""
     own_memory = share_of(device_memory(device), settings.memory_share)
     return settings.generation_bytes or own_memory // _PART_OF_DEVICE

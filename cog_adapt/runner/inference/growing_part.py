@@ -1,4 +1,4 @@
-"""One growing answer on its way, and the ticks in which it grows, with others' where it may.
+"""One growing answer in progress, and its ticks, shared with other answers if possible.
 
 A tick reads a part of the answer's input, alone, or makes one token for each of several answers:
 those of one adapter by its own module, those of several by a replica with stacked pairs. This
@@ -33,13 +33,13 @@ class GenerationPart:
     """A query's answer, a token at a tick.
 
     Attributes:
-        number: its place among the rows of a forward.
+        number: its place among a forward's rows.
         generation: None before its first tick.
         done: whether it has ended, or failed.
 
     Raises:
         InputError: the options are not the task's, there is not exactly one input, or it asks for
-            the same bits where nobody promises them.
+            equal bits on a device that cannot promise them.
     """
 
     def __init__(self, ticks: Ticks, task: GenerativeTask, query: Query) -> None:
@@ -61,30 +61,30 @@ class GenerationPart:
 
     @property
     def done(self) -> bool:
-        """Whether the next tick of its own is the last."""
+        """Whether its own next tick is the last."""
         return self._error is not None or (self.generation is not None and self.generation.done)
 
     @property
     def ready(self) -> bool:
-        """Whether its next token may be made with others' now."""
+        """Whether its next token may share a forward now."""
         joins = self.generation is not None and self.generation.joins
         return joins and not self.alone and not self.done and self.served is not None
 
     @property
     def served(self) -> ReadyModule | None:
-        """The module that answers it; None where it is not ready."""
+        """The module that answers it; None if it is not ready."""
         return self.ticks.modules.ready(self.query)
 
     def news(self) -> AnswerPiece | None:
-        """Return what the last tick made of it."""
+        """Return the last tick's output."""
         made, self._made = self._made, None
         return made
 
     def working(self) -> Generator[Any, None, dict[str, Any]]:
-        """Answer, a tick at a time; ticks with others come in between.
+        """Answer, a tick at a time; shared ticks come in between.
 
         Returns:
-            What the answer took.
+            The answer's cost.
         """
         with explaining_memory(self.ticks.phase.precision.device, PredictionError):
             yield from self.ticks.modules.serving(self.query)
@@ -100,7 +100,7 @@ class GenerationPart:
         """Make a token for this answer and for those of the others that fit, in one forward.
 
         Returns:
-            Each that had a share in the tick, and its share of the cost.
+            Each answer that had a share in the tick, and its share of the cost.
         """
         structure, parts = _fitting(self, others)
         parts = parts[: self._most(structure)]
@@ -155,7 +155,7 @@ class GenerationPart:
         self._accept(parts, logits)
 
     def _accept(self, parts: Sequence["GenerationPart"], logits: Tensor) -> None:
-        """Let each go on by its row; one that cannot fails alone."""
+        """Continue each answer by its row; an answer that fails does so alone."""
         for part, row in zip(parts, logits, strict=True):
             try:
                 part._go_on(row)
@@ -194,7 +194,7 @@ def _next_logits(module: nn.Module, task: GenerativeTask, growing: Sequence[Gene
 def _fitting(
     first: GenerationPart, others: Sequence[GenerationPart]
 ) -> tuple[Structure | None, list[GenerationPart]]:
-    """Return those that one forward serves, and the structure that joins their adapters."""
+    """Return the answers that one forward serves, and the structure that joins their adapters."""
     own = first.served
     assert own is not None
     structure, parts = first.ticks.shared.structure(own), [first]

@@ -1,6 +1,6 @@
-"""The tensors that a label set calls for before any training, a portion of the labels a tick.
+"""The tensors of a label set before any training, a portion of the labels a tick.
 
-A thousand long names in one forward take minutes, in which nobody else would be answered.
+A thousand long names in one forward take minutes, in which no other request would be answered.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -28,7 +28,7 @@ def label_tensors(
     labels: Sequence[str],
     examples: Sequence[Example] = (),
 ) -> Generator[None, None, dict[str, Tensor]]:
-    """Ask the task for the tensors of a label set, at most `size` labels a tick."""
+    """Get the tensors of a label set from the task, at most `size` labels a tick."""
     parts: list[dict[str, Tensor]] = []
     for some in _portions(labels, size):
         if parts:
@@ -39,7 +39,7 @@ def label_tensors(
 
 
 def _portions(labels: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Yield the labels in equal portions, since a task may want two labels at least."""
+    """Yield the labels in equal portions: a task may need at least two labels."""
     count = max(1, -(-len(labels) // max(3, size)), -(-characters_of(labels) // _TICK_CHARACTERS))
     count = min(count, max(1, len(labels) // 2))
     for number in range(count):
@@ -53,7 +53,7 @@ def _start(
 
 
 def finished(work: Generator[object, None, T]) -> T:
-    """Return the result of work whose ticks need not be apart."""
+    """Return the result of work whose ticks need not be separate."""
     while True:
         try:
             next(work)

@@ -1,4 +1,4 @@
-"""How much work a tick may hold, by the pace of those before it. This module knows no task."""
+"""Bounds the work in a tick by the measured pace of earlier ticks. This module knows no task."""
 
 import time
 from collections import deque
@@ -16,11 +16,11 @@ MASK = "attention_mask"
 
 
 class InferencePace:
-    """Measures what inference costs, in tokens a second.
+    """Measures the pace of inference in tokens a second.
 
     The best of the latest ticks counts: a tick that was disturbed, or too small to keep the cores
-    busy, says little about what a full one can do. On a CPU the thread's own time counts: beside
-    other load, smaller ticks would be slower still, since each reads all weights.
+    busy, says little about a full tick. On a CPU the thread's own time counts: beside other load,
+    smaller ticks would be slower still, since each reads all weights.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -34,12 +34,12 @@ class InferencePace:
         self._rates.append(tokens / max(seconds, 1e-9))
 
     def limit(self) -> int | None:
-        """Return the tokens that fit a tick; None before any is known."""
+        """Return the tokens that fit a tick; None before the first measurement."""
         return max(1, int(max(self._rates) * TICK_SECONDS)) if self._rates else None
 
 
 def costs_of(batch: Batch) -> list[int]:
-    """Return the tokens of each row; without an attention mask, the numbers in its tensors."""
+    """Return the tokens of each row; without an attention mask, the count of its numbers."""
     mask = batch.get(MASK)
     if mask is not None:
         return [max(1, int(tokens)) for tokens in mask.reshape(len(mask), -1).sum(1).tolist()]
@@ -48,7 +48,7 @@ def costs_of(batch: Batch) -> list[int]:
 
 
 def first_limit(batch: Batch) -> int | None:
-    """Return the limit of a tick before any pace is known; None: whatever a batch holds."""
+    """Return the limit of a tick before any pace is measured; None: the batch size alone."""
     return _FIRST_TOKENS if MASK in batch else None
 
 

@@ -1,7 +1,7 @@
-"""One query on its way: which of its inputs are answered, and what a tick does of them.
+"""One query in progress: its answered inputs, and the inputs of its next tick.
 
-A tick holds as many inputs as fit its time, those of other queries too where adapters can share a
-forward. This module knows no thread.
+A tick holds as many inputs as fit its time, including those of other queries if their adapters can
+share a forward. This module knows no thread.
 """
 
 import logging
@@ -30,10 +30,10 @@ _Row = tuple["PredictionPart", int]
 
 @dataclass(frozen=True)
 class Ticks:
-    """What the ticks of all predictions use.
+    """The settings shared by the ticks of all predictions.
 
     Attributes:
-        batch_size: inputs of a tick at most.
+        batch_size: the most inputs of a tick.
     """
 
     phase: Phase
@@ -47,14 +47,14 @@ class PredictionPart:
     """A query's inputs, answered some at a tick.
 
     Attributes:
-        answers: of the inputs in order; None where there is none yet.
+        answers: of the inputs in order; None for an input without an answer yet.
         waiting: positions of the inputs without an answer.
-        alone: whether it may share no forward.
+        alone: whether it may not share forwards.
         costs: tokens of the inputs that were encoded, by position.
 
     Raises:
-        InputError: the options are not the task's, or it asks for the same bits where nobody
-            promises them.
+        InputError: the options are not the task's, or it asks for equal bits on a device that
+            cannot promise them.
     """
 
     def __init__(self, ticks: Ticks, query: Query) -> None:
@@ -76,17 +76,17 @@ class PredictionPart:
 
     @property
     def ready(self) -> bool:
-        """Whether its next inputs may share a forward with others' now."""
+        """Whether its next inputs may share a forward now."""
         return not (self.alone or self.done) and self.structure is not None
 
     @property
     def structure(self) -> Structure | None:
-        """What may join it; None where nothing may, or its adapter is not ready."""
+        """The structure that others need to join it; None if it cannot share, or is not ready."""
         served = self.ticks.modules.ready(self.query)
         return self.ticks.shared.structure(served) if served else None
 
     def news(self) -> None:
-        """Return nothing: its caller hears of it at the end."""
+        """Return None: its caller is informed only at the end."""
 
     def working(self) -> Generator[None, None, list[Any]]:
         """Answer all inputs, a tick at a time, alone."""
@@ -105,7 +105,7 @@ class PredictionPart:
         """Answer inputs of this query and of those of the others that fit, in one forward.
 
         Returns:
-            Each query that had a share in the tick, and its share of the cost.
+            Each query that had a share in the tick, with its share of the cost.
         """
         structure, parts = _fitting(self, others)
         most = min(self.ticks.batch_size, self.ticks.shared.most_rows(structure))
@@ -161,23 +161,23 @@ class PredictionPart:
         return served
 
     def _chosen(self, rows: Iterable[_Row], most: int) -> list[_Row]:
-        """Return the first rows that fit a tick, by what is known of them."""
+        """Return the first rows that fit a tick, by their known costs."""
         return _light(_within(self._limit, [*islice(rows, most)]))
 
     def _without_longer(self, rows: list[_Row]) -> list[_Row]:
-        """Leave out queries that go on after a tick in which this one ends."""
+        """Leave out queries that continue after a tick in which this one ends."""
         chosen = Counter(part for part, _ in rows)
         ends = {part for part, count in chosen.items() if count == len(part.waiting)}
         return [row for row in rows if row[0] in ends] if self in ends else rows
 
     @property
     def _limit(self) -> int | None:
-        """The tokens of a tick; they depend on the inputs alone where the answer has to."""
+        """The tokens of a tick; for a deterministic query they depend on the inputs alone."""
         measured = None if self.query.deterministic else self.ticks.pace.limit()
         return measured or self._first_limit
 
     def _encoded(self, rows: list[_Row]) -> tuple[list[_Row], Batch]:
-        """Encode rows; where they turn out to be too many for a tick, some of them."""
+        """Encode rows; if they turn out to be too many for a tick, only some."""
         batch = self._encode(rows)
         self._first_limit = first_limit(batch)
         for (part, row), cost in zip(rows, costs_of(batch), strict=True):
@@ -206,7 +206,7 @@ def _keep(rows: list[_Row], answers: Sequence[Any]) -> None:
 def _fitting(
     first: PredictionPart, others: Sequence[PredictionPart]
 ) -> tuple[Structure, list[PredictionPart]]:
-    """Return those that one structure serves, and that structure."""
+    """Return the queries that one structure serves, and that structure."""
     structure, parts = first.structure, [first]
     assert structure is not None
     for other in others:
@@ -219,7 +219,7 @@ def _fitting(
 
 
 def _within(limit: int | None, rows: list[_Row]) -> list[_Row]:
-    """Return the first rows whose known costs are within the limit; one at least."""
+    """Return the first rows whose known costs are within the limit; at least one."""
     total = 0
     for count, (part, row) in enumerate(rows):
         total += part.costs.get(row, 0)
@@ -229,7 +229,7 @@ def _within(limit: int | None, rows: list[_Row]) -> list[_Row]:
 
 
 def _light(rows: list[_Row]) -> list[_Row]:
-    """Return the first rows whose characters fit a tick: a tokenizer takes a time for each."""
+    """Return the first rows whose characters fit a tick: tokenizing takes time for each."""
     return rows[: fitting([part.query.inputs[row] for part, row in rows])]
 
 

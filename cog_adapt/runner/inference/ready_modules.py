@@ -1,4 +1,4 @@
-"""Which module answers a query, and how it is made ready. Model thread only."""
+"""Finds or makes the module that answers a query. Model thread only."""
 
 from collections.abc import Generator, Sequence
 
@@ -19,7 +19,7 @@ _CPU = torch.device("cpu")
 
 
 class ReadyModules:
-    """The modules that answer: of adapters, and of the base with a label set."""
+    """The modules that answer queries: of adapters, and of the base with a label set."""
 
     def __init__(self, phase: Phase, base: LoadedBase, settings: RunnerSettings) -> None:
         self._phase = phase
@@ -28,11 +28,11 @@ class ReadyModules:
         self.served = _served(base, settings)
 
     def ready(self, query: Query) -> ReadyModule | None:
-        """Return the module that answers a query; None where it is not ready, or none may."""
+        """Return the module that answers a query; None if it is not ready or not allowed."""
         return None if self._base.damage else self.served.find(_key(query))
 
     def serving(self, query: Query) -> Generator[None, None, ReadyModule]:
-        """Make the module that answers a query ready, some labels a tick."""
+        """Prepare the module that answers a query, some labels a tick."""
         self._base.refuse_when_damaged()
         adapter, key = query.adapter, _key(query)
         if adapter is not None:

@@ -35,12 +35,12 @@ class ReadyModule:
 
 
 class ServedAdapters:
-    """The adapters that are ready on the device; the longest unused goes first.
+    """The adapters that are ready on the device (LRU).
 
     Args:
-        template: what replicas are copied from.
+        template: the structure from which replicas are made.
         limit: how many are kept.
-        most_bytes: of their tensors; the one that is asked for is kept, whatever it has.
+        most_bytes: of their tensors; the requested adapter is kept whatever its size.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ServedAdapters:
         self.misses = 0
 
     def get(self, key: str, make: Callable[[], Adapter]) -> ReadyModule:
-        """Return the module for `key`; `make` gives the adapter where it is not ready yet."""
+        """Return the module for `key`; `make` gives the adapter if it is not ready yet."""
         if key in self._served:
             self.hits += 1
             self._served.move_to_end(key)
@@ -76,22 +76,22 @@ class ServedAdapters:
         return self._served[key]
 
     def find(self, key: str) -> ReadyModule | None:
-        """Return the module for `key` where it is ready; it counts as used."""
+        """Return the module for `key` if it is ready; this counts as a use."""
         if key in self._served:
             self._served.move_to_end(key)
         return self._served.get(key)
 
     def __contains__(self, key: str) -> bool:
-        """Return whether one is ready."""
+        """Return whether an adapter is ready."""
         return key in self._served
 
     def forget(self, adapter_id: str) -> None:
-        """Let an adapter go, whoever asked for it."""
+        """Drop an adapter, for all owners."""
         for key in [key for key, served in self._served.items() if served.id == adapter_id]:
             self._drop(key)
 
     def gauges(self) -> dict[str, float]:
-        """Numbers for a server's metrics."""
+        """Return numbers for a server's metrics."""
         return {
             "adapter_cache_entries": float(len(self)),
             "adapters_device_bytes": float(self.bytes),
@@ -106,5 +106,5 @@ class ServedAdapters:
         self.bytes -= self._served.pop(key).bytes
 
     def __len__(self) -> int:
-        """Count those that are ready."""
+        """Count the ready adapters."""
         return len(self._served)

@@ -1,8 +1,8 @@
-"""Whether forwards of a head may be shared, and by how many rows, after some that failed.
+"""Whether a head's forwards may be shared, and by how many rows, after earlier failures.
 
-It counts forwards instead of seconds, so a quiet process does not forget. A failure ends sharing
-for as many forwards as `FIRST_PAUSE`, the next one for twice as many; memory that ran out halves
-the rows instead. This module knows no model and no query.
+Pauses are counted in forwards, not in seconds, so a quiet process does not end them early. A
+failure ends sharing for `FIRST_PAUSE` forwards, the next failure for twice as many; after an out of
+memory error the rows are halved instead. This module knows no model and no query.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ GROWS_AFTER = 256  # shared forwards without a failure, after which the rows dou
 
 @dataclass
 class _Head:
-    """What has happened to one head's forwards.
+    """The history of one head's forwards.
 
     Attributes:
         never: it cannot share at all.
         left: forwards that have yet to run alone.
         pause: of the next failure.
-        rows: at most in a shared forward; None: as many as elsewhere fit.
+        rows: the most in a shared forward; None: no limit of its own.
         good: shared forwards since the last failure.
     """
 
@@ -42,7 +42,7 @@ class Sharing:
         return found is None or not (found.never or found.left)
 
     def most_rows(self, head: str, otherwise: int) -> int:
-        """Return the rows that a shared forward may have."""
+        """Return the most rows of a shared forward."""
         found = self._heads.get(head)
         return otherwise if found is None or found.rows is None else min(found.rows, otherwise)
 
@@ -51,7 +51,7 @@ class Sharing:
         self._of(head).never = True
 
     def failed(self, head: str) -> int:
-        """Pause, for twice as long as after the failure before; return for how many forwards."""
+        """Pause for twice as long as after the last failure; return the number of forwards."""
         found = self._of(head)
         found.good = 0
         found.left = found.pause
@@ -59,7 +59,7 @@ class Sharing:
         return found.left
 
     def ran_out_of_memory(self, head: str, rows: int) -> int:
-        """Halve the rows of that head's shared forwards, at most to two; return how many."""
+        """Halve the rows of that head's shared forwards, down to two; return the number."""
         if rows <= 2:  # two that do not fit together run alone for a while
             self.failed(head)
         found = self._of(head)
@@ -74,7 +74,7 @@ class Sharing:
             found.left -= 1
 
     def went_well(self, head: str) -> None:
-        """Count a shared forward; enough of them make up for the failures before."""
+        """Count a shared forward; enough of them cancel earlier failures."""
         found = self._heads.get(head)
         if found is None:
             return

@@ -1,10 +1,10 @@
 """A replica whose forward serves rows of several adapters at once.
 
-Its layers take the pair of each row's adapter (`torch.bmm` over pairs stacked on a slot axis), and
-its head the head of each row's. Stacks are made of the tensors of `ServedAdapters` and live for one
-forward, or while the same rows come again; they go with the first of their adapters that goes, so
-it has left no other copy. A row meets no tensor of another's adapter: values that are not finite
-stay where they are. This module knows no task and no request.
+Its layers apply the pair of each row's adapter (`torch.bmm` over pairs stacked on a slot axis), and
+its head is that of each row's adapter. Stacks are made from the tensors of `ServedAdapters` and
+live for one forward, or while the same rows return; they are dropped with the first of their
+adapters, so that no copy of it is left. A row meets no tensor of another row's adapter: values that
+are not finite do not spread. This module knows no task and no request.
 """
 
 import re
@@ -32,18 +32,18 @@ _Stacks = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Structure:
-    """What rows must have in common to share a forward.
+    """The properties that rows must have in common to share a forward.
 
     Attributes:
-        pairs: of each layer with a LoRA pair: its name, the rank and the scale.
-        head: the module that each row has of its own; "" where it has none.
+        pairs: name, rank and scale of each layer with a LoRA pair.
+        head: the module that each row has of its own; "" without one.
     """
 
     pairs: tuple[tuple[str, int, float], ...]
     head: str
 
     def joined(self, other: "Structure") -> "Structure | None":
-        """Return the structure that serves both; rows without pairs fit any. None: none does."""
+        """Return the structure that serves both, or None; rows without pairs fit any."""
         if self.head != other.head:
             return None
         if self.pairs and other.pairs and self.pairs != other.pairs:
@@ -52,10 +52,10 @@ class Structure:
 
 
 def structure_of(template: nn.Module, served: ReadyModule, head: str) -> Structure | None:
-    """Return the structure of a module that is ready; None where it can only run alone.
+    """Return the structure of a ready module; None if it can only run alone.
 
-    Shared are pairs on `nn.Linear`, and at most one head: the module that holds the tensors whose
-    names `head` (a regex) matches. Whatever else an adapter replaces is the whole module's.
+    Pairs on `nn.Linear` and at most one head can be shared: the module with the tensors whose names
+    `head` (a regex) matches. An adapter that replaces any other tensor runs alone.
     """
     pairs, heads = set(), set()
     for name in served.tensors:
@@ -72,7 +72,7 @@ def structure_of(template: nn.Module, served: ReadyModule, head: str) -> Structu
 
 
 def _tied(module: nn.Module) -> set[str]:
-    """Return the names of parameters that other places share."""
+    """Return the names of parameters that several modules share."""
     names: dict[int, list[str]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
@@ -92,13 +92,13 @@ class _Group:
 
 
 class PairStacks:
-    """The stacked pairs of rows that come again and again, as those of growing answers do.
+    """The stacked pairs of rows that return again and again, as those of growing answers do.
 
-    A token of eight adapters of SmolLM2-135M took 213 ms of a core where each forward made its
-    stacks, and takes 168 with these (146 where one adapter answers all eight).
+    A token of eight adapters of SmolLM2-135M took 213 ms of a core with stacks made for each
+    forward, and takes 168 with these (146 if one adapter answers all eight).
 
     Args:
-        most_bytes: that are kept; what does not fit is made for each forward.
+        most_bytes: of the cache; other stacks are made for each forward.
     """
 
     def __init__(self, most_bytes: int = _MOST_KEPT_BYTES) -> None:
@@ -109,12 +109,12 @@ class PairStacks:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes that are kept."""
+        """Return the bytes in the cache."""
         return sum(group.bytes for group in [*self._groups.values()])
 
     @contextmanager
     def keeping(self, rows: Sequence[ReadyModule]) -> Iterator[None]:
-        """Let the forward inside keep the stacks of its rows, where these have come before."""
+        """Let the forward inside cache the stacks of its rows, if these have come before."""
         key = tuple(map(id, rows))
         known = key in self._groups
         if not known:
@@ -130,7 +130,7 @@ class PairStacks:
             self._rows = None
 
     def of(self, place: str, rows: Sequence[ReadyModule], make: Callable[[], _Stacks]) -> _Stacks:
-        """Return the stacks of a layer for these rows: those that are kept, or new ones."""
+        """Return the stacks of a layer for these rows, cached or new."""
         if rows is not self._rows:
             return make()
         kept = next(reversed(self._groups.values())).stacks
@@ -143,7 +143,7 @@ class PairStacks:
         return made
 
     def clear(self) -> None:
-        """Let all go."""
+        """Drop all stacks."""
         self._groups.clear()
 
     def _forgetting(self, key: tuple[int, ...]) -> Callable[[object], None]:
@@ -196,7 +196,7 @@ class StackedLinear(nn.Linear):
         return frozen + torch.bmm(low, b).to(frozen.dtype).view_as(frozen)
 
     def _stacked(self, holders: Sequence[ReadyModule]) -> _Stacks:
-        """Return each row's A (N, rank, in) and Bᵀ (N, rank, out); zeros where it has no pair."""
+        """Return each row's A (N, rank, in) and Bᵀ (N, rank, out); zeros if it has no pair."""
         layers = [served.parts[self.place] for served in holders]
         pairs = [
             (layer.lora_a, layer.lora_b.t()) if isinstance(layer, LoRALinear) else None

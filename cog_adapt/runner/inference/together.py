@@ -1,9 +1,9 @@
 """One forward answers pieces of several queries, each by its own adapter.
 
-The task's `predict` is called for each piece, with a module that stands in for the model: its
-forward gives the piece's rows of the shared outputs. The first shared forward of a structure is
-compared with each adapter's own module; where they differ, that head is never shared again. After
-another failure sharing comes back (`sharing`). This module knows no request and no thread.
+The task's `predict` is called for each piece, with a stand-in for the model whose forward returns
+the piece's rows of the shared outputs. The first shared forward of a structure is compared with
+each adapter's own module; if they differ, that head is never shared again. After other failures
+sharing resumes (`sharing`). This module knows no request and no thread.
 """
 
 import traceback
@@ -67,7 +67,7 @@ class SharedForwards:
         self._stacks = PairStacks()
 
     def structure(self, served: ReadyModule) -> Structure | None:
-        """Return what may join it in a forward; None where it has to run alone."""
+        """Return the structure that others need to join; None: this module runs alone."""
         task = self._phase.task
         if not task.shares_forwards:
             return None
@@ -79,8 +79,8 @@ class SharedForwards:
     def note_failure(self, structure: Structure, rows: int, error: Exception) -> str:
         """Share less after a failed forward of so many rows; return in words how much less.
 
-        A model that gives rows other answers than their own adapters do (ModeError) never shares
-        again in this process; where memory ran out, fewer rows share; else sharing pauses.
+        If a model's rows differ from those of their own adapters (ModeError), its head is never
+        shared again in this process; if memory ran out, fewer rows share; else sharing pauses.
         """
         head = structure.head
         self.replicas.clear()
@@ -97,13 +97,13 @@ class SharedForwards:
         return f"sharing pauses for {self._sharing.failed(head)} forwards"
 
     def note_alone(self, served: ReadyModule) -> None:
-        """Count a forward that was not shared: pauses last for so many."""
+        """Count a forward that was not shared: pauses are counted in forwards."""
         found = self._structures.get(served)
         if found is not None:
             self._sharing.ran_alone(found.head)
 
     def most_rows(self, structure: Structure) -> int:
-        """Return the rows that may share: their pairs of one layer fit the memory for stacks."""
+        """Return the most rows that may share: their pairs of one layer fit the stacks' memory."""
         layers = [(self._template.get_submodule(p), rank) for p, rank, _ in structure.pairs]
         row = max((4 * rank * sum(layer.weight.shape) for layer, rank in layers), default=1)  # type: ignore[arg-type]
         return self._sharing.most_rows(structure.head, max(1, _MOST_STACK_BYTES // row))
@@ -111,10 +111,10 @@ class SharedForwards:
     def answer(
         self, structure: Structure, pieces: Sequence[RowGroup], batch: Batch
     ) -> list[list[Any]]:
-        """Answer each piece by its rows of one forward over `batch`, which has those of all.
+        """Answer each piece by its rows of one forward over `batch`, which has the rows of all.
 
         Raises:
-            ModeError: the model does not give each row what its adapter alone gives.
+            ModeError: a row differs from the answer of its adapter alone.
         """
         phase = self._phase
         replica = self._replica(structure)
@@ -135,10 +135,10 @@ class SharedForwards:
         Args:
             structure: that of all holders.
             holders: of the rows.
-            forward: computes, by a module, the rows at some places; the same when called again.
+            forward: computes rows by a module; repeated calls give the same.
 
         Raises:
-            ModeError: the model does not give each row what its adapter alone gives.
+            ModeError: a row differs from the answer of its adapter alone.
         """
         replica, phase = self._replica(structure), self._phase
         how = (phase.precision, phase.serve_mode)
@@ -165,7 +165,7 @@ class SharedForwards:
 
 
 class _SharedForward:
-    """A forward that is made when the first piece asks for it, in the way that it asks."""
+    """A forward that runs when the first piece calls it, with that call's arguments."""
 
     def __init__(self, replica: nn.Module, structure: Structure, batch: Batch) -> None:
         self.replica = replica
@@ -193,7 +193,7 @@ class _SharedForward:
 
 
 class _StandIn(nn.Module):
-    """What `Task.predict` gets for the model: its forward gives one piece's rows."""
+    """The model that `Task.predict` receives: its forward returns one piece's rows."""
 
     def __init__(self, shared: _SharedForward, holders: Sequence[ReadyModule], rows: slice) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ def _held_forward(module: nn.Module, forward: Forward, holders: Sequence[ReadyMo
 
 
 def _compare(rows: Tensor, alone: Tensor) -> None:
-    """Refuse rows that are not what the adapter's own module gives (ModeError)."""
+    """Refuse rows that differ from those of the adapter's own module (ModeError)."""
     share = TOLERANCE if rows.dtype in (torch.float32, torch.float64) else TOLERANCE_16_BIT
     finite = alone[alone.isfinite()].abs()
     most = share * max(1.0, float(finite.max()) if finite.numel() else 0.0)

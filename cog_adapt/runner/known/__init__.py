@@ -1,1 +1,1 @@
-"""What the runner remembers: adaptations by content, features, requests, receipts."""
+"""The runner's caches of earlier work: adaptations by content, features, requests, receipts."""

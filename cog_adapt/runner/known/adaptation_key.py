@@ -1,8 +1,8 @@
-"""What makes two adaptations the same: a digest of all that their outcome depends on.
+"""The key of an adaptation: a digest of everything that its result depends on.
 
-Base, task and its code, examples, recipe, seed, versions, precision and the adapter
-to begin from. What has no canonical form has no key, and is never taken for another. This module
-knows no owner, no store and no time.
+These are the base, the task and its code, the examples, recipe, seed, versions, precision and the
+adapter to begin from. A value without a canonical form gives no key, so its adaptation is never
+reused. This module knows no owner, no store and no time.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ _DEEPEST = 16  # of a task's value within values: it may hold itself
 
 @dataclass(frozen=True)
 class AdaptationKey:
-    """What an adaptation is known by.
+    """The digests that identify an adaptation.
 
     Attributes:
         whole: digest of everything.
         family: digest of everything but the examples.
-        rows: a digest of each example, in their order.
+        rows: a digest of each example, in order.
     """
 
     whole: str
@@ -47,11 +47,11 @@ class AdaptationKey:
 def key_of(
     examples: Sequence[Example], recipe: Recipe, begin: str | None, origin: str | None
 ) -> AdaptationKey | None:
-    """Return the key of an adaptation; None where something in it has no canonical form.
+    """Return the key of an adaptation; None if a part of it has no canonical form.
 
     Args:
         examples: their order counts, because batches are drawn by position.
-        recipe: resolved; how long it may take does not count.
+        recipe: resolved; its time budget does not count.
         begin: the id of the adapter to begin from.
         origin: `origin_of` the model.
     """
@@ -64,7 +64,7 @@ def key_of(
 
 
 def rows_of(examples: Sequence[Example]) -> tuple[str, ...] | None:
-    """Digest each example; None where one has no canonical form."""
+    """Return a digest of each example; None if one has no canonical form."""
     try:
         return tuple(_digest([row.input, row.target])[:_ROW_DIGITS] for row in examples)
     except TypeError:
@@ -72,7 +72,7 @@ def rows_of(examples: Sequence[Example]) -> tuple[str, ...] | None:
 
 
 def input_digests(inputs: Sequence[Any]) -> list[str | None]:
-    """Digest each input; None for one without a canonical form. For `FeatureCache`."""
+    """Return a digest of each input, None for one without a canonical form. For `FeatureCache`."""
     return [_input_digest(each) for each in inputs]
 
 
@@ -84,12 +84,12 @@ def _input_digest(value: object) -> str | None:
 
 
 def sum_of(rows: Sequence[str]) -> str:
-    """Digest the digests of a set of examples."""
+    """Return one digest of the digests of a set of examples."""
     return hashlib.sha256("".join(rows).encode()).hexdigest()
 
 
 def origin_of(task: Task, *others: str) -> str | None:
-    """Digest a task's code, and what else the model is made of; None where the code is unknown."""
+    """Return a digest of a task's code and the model's other parts; None if the code is unknown."""
     source = source_digest(task)
     if source is None:
         return None
@@ -99,7 +99,7 @@ def origin_of(task: Task, *others: str) -> str | None:
 
 
 def _settled(value: object, depth: int = 0) -> str | None:
-    """Digest a value that a task was made with; None for a part of the model, as a tokenizer."""
+    """Return a digest of a task's attribute; None for a part of the model, such as a tokenizer."""
     if is_dataclass(value) and not isinstance(value, type):
         parts: list[object] = [getattr(value, each.name, None) for each in fields(value)]
     elif isinstance(value, Path | Enum):
@@ -120,9 +120,9 @@ def _settled(value: object, depth: int = 0) -> str | None:
 
 
 def source_digest(task: Task) -> str | None:
-    """Digest the files that a task's classes are written in, and those of its owner used there.
+    """Return a digest of the files of a task's classes, and of the owner's files that they use.
 
-    None where a class has no file.
+    None if a class has no file.
     """
     own = type(task).__mro__[: type(task).__mro__.index(Task)]
     try:
@@ -139,7 +139,7 @@ def _digest(value: object) -> str:
 
 
 def _canonical(value: object) -> object:
-    """Make a JSON value that differs where values differ (TypeError where there is none)."""
+    """Return a JSON value that differs whenever the values differ (TypeError if there is none)."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, Mapping):

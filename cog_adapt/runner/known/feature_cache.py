@@ -1,7 +1,7 @@
-"""Features, or encoded inputs, of recent examples, by bytes; the longest unused goes first.
+"""A cache of features, or encoded inputs, of recent examples, bounded in bytes (LRU).
 
-What one owner's examples gave is found for that owner alone. It goes with the adapter that was made
-of them. This module knows no model and no store.
+An entry is found by its owner alone, and is removed with the adapter made from the example. This
+module knows no model and no store.
 """
 
 import threading
@@ -28,7 +28,7 @@ class _Kept:
 
 
 class FeatureCache:
-    """What was computed of examples, on any thread.
+    """A cache of values computed from examples, usable on any thread.
 
     Args:
         most_bytes: of all owners' entries.
@@ -52,31 +52,31 @@ class FeatureCache:
         return len(self._kept)
 
     def get(self, owner: str, digests: Iterable[str | None]) -> list[Entry | None]:
-        """Return what is kept for each digest, None where nothing is.
+        """Return the entry of each digest, or None.
 
         Args:
-            owner: who asks.
-            digests: `input_digests`; nothing is kept for None.
+            owner: of the entries.
+            digests: `input_digests`; None has no entry.
         """
         with self._lock:
             return [self._found((owner, digest or "")) for digest in digests]
 
     def put(self, owner: str, digests: Sequence[str | None], entries: Sequence[Entry]) -> None:
-        """Keep an entry for each digest, and let others go; one that is too big is not kept."""
+        """Store an entry for each digest, and evict others; a too large entry is not stored."""
         with self._lock:
             self._drop_unbrought()
             for digest, entry in zip(digests, entries, strict=True):
                 self._put((owner, digest or ""), entry)
 
     def bring(self, owner: str, digests: Iterable[str | None], name: str) -> None:
-        """Note what brought these: when it is deleted, they go, but for those of others too."""
+        """Attach entries to an adapter; they are removed with the last adapter that has them."""
         keys = [(owner, digest or "") for digest in digests]
         with self._lock:
             for key in filter(self._kept.__contains__, keys):
                 self._kept[key].brought_by.add(name)
 
     def discard(self, owner: str, digests: Iterable[str | None]) -> None:
-        """Drop those of these that nothing brought: what they were computed for failed."""
+        """Drop the given entries that no adapter has: the run that computed them failed."""
         self._left.extend((owner, digest or "") for digest in digests)
         # without waiting: a collection of garbage may come here while this thread has the lock
         if self._lock.acquire(blocking=False):
@@ -86,14 +86,14 @@ class FeatureCache:
                 self._lock.release()
 
     def forget(self, owner: str, name: str | None = None) -> None:
-        """Drop what this brought, and nothing else did; None: all of the owner's."""
+        """Drop the entries that this adapter alone has; None: all entries of the owner."""
         with self._lock:
             own = self._by_owner.keys_of(owner)
             for key in [key for key in own if name is None or self._is_last(key, name)]:
                 self._drop(key)
 
     def gauges(self) -> dict[str, float]:
-        """Numbers for a server's metrics."""
+        """Return numbers for a server's metrics."""
         return {
             "feature_cache_bytes": float(self.bytes),
             "feature_cache_entries": float(len(self)),
@@ -128,7 +128,7 @@ class FeatureCache:
         return was_brought and not brought_by
 
     def _drop_unbrought(self) -> None:
-        """Drop those that were discarded; what something brought meanwhile stays."""
+        """Drop discarded entries, except those that an adapter has meanwhile."""
         while self._left:
             key = self._left.popleft()
             if key in self._kept and not self._kept[key].brought_by:

@@ -1,6 +1,6 @@
-"""Features and encoded inputs of recent examples, for the next adaptation of their owner.
+"""Features and encoded inputs of recent examples, for their owner's next adaptation.
 
-They go with the adapter that was made of them. This module knows no model and no store.
+They are removed with the adapter made from the examples. This module knows no model and no store.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -18,15 +18,15 @@ _LARGEST_ROW = 2**16
 
 
 class KeptExamples:
-    """What is kept of all owners' examples, on any thread.
+    """The caches of all owners' examples, usable on any thread.
 
     Args:
-        most_bytes: of all; encoded inputs have an eighth of it.
-        owner_share: of either part, for the examples of one owner.
+        most_bytes: of both caches; encoded inputs have an eighth of it.
+        owner_share: of either cache, for the examples of one owner.
 
     Attributes:
         features: by the digest of an input.
-        rows: encoded inputs, likewise.
+        rows: encoded inputs, by the same digest.
     """
 
     def __init__(self, most_bytes: int, owner_share: float = 0.5) -> None:
@@ -35,18 +35,18 @@ class KeptExamples:
         self._both = (self.features, self.rows)
 
     def of(self, owner: str) -> "OwnExamples":
-        """Return what is kept of an owner's examples, for one adaptation."""
+        """Return the cached examples of one owner, for one adaptation."""
         return OwnExamples(self, owner)
 
     def bring(self, owner: str, inputs: Sequence[Any], name: str) -> None:
-        """Note what brought these inputs: when it is deleted, they go, but for those of others."""
+        """Attach inputs to an adapter; they are removed with the last adapter that has them."""
         if any(map(len, self._both)):
             digests = input_digests(inputs)
             for cache in self._both:
                 cache.bring(owner, digests, name)
 
     def discard(self, owner: str, inputs: Sequence[Any]) -> None:
-        """Drop those of these inputs that nothing brought: what they were kept for failed."""
+        """Drop the given inputs that no adapter has: the run that cached them failed."""
         if any(map(len, self._both)):
             self.discard_digests(owner, input_digests(inputs))
 
@@ -57,20 +57,20 @@ class KeptExamples:
             cache.discard(owner, own)
 
     def forget(self, owner: str, name: str | None = None) -> None:
-        """Drop what this brought, and nothing else did; None: all of the owner's."""
+        """Drop the inputs that this adapter alone has; None: all inputs of the owner."""
         for cache in self._both:
             cache.forget(owner, name)
 
     def gauges(self) -> dict[str, float]:
-        """Numbers for a server's metrics."""
+        """Return numbers for a server's metrics."""
         return self.features.gauges() | {"encoded_cache_bytes": float(self.rows.bytes)}
 
 
 class OwnExamples:
-    """What is kept of one owner's inputs, for one adaptation. Model thread only.
+    """The cached inputs of one owner, for one adaptation. Model thread only.
 
     Attributes:
-        found: how many inputs had features.
+        found: the number of inputs that had features.
     """
 
     def __init__(self, kept: KeptExamples, owner: str) -> None:
@@ -81,7 +81,7 @@ class OwnExamples:
         self.found = 0
 
     def guarding(self, work: Generator[Any, None, T]) -> Generator[Any, None, T]:
-        """Do an adaptation's work; where it is left or fails, drop what was kept in its ticks."""
+        """Run an adaptation's work; drop the entries that it cached if it fails or is cancelled."""
         try:
             return (yield from work)
         except BaseException:
@@ -89,27 +89,27 @@ class OwnExamples:
             raise
 
     def get(self, inputs: Sequence[Any]) -> list[Tensor | None]:
-        """Return each input's features (D,); None where there are none."""
+        """Return each input's features (D,), or None."""
         found = self._kept.features.get(self._owner, input_digests(inputs))
         rows = [row if isinstance(row, Tensor) else None for row in found]
         self.found += sum(row is not None for row in rows)
         return rows
 
     def put(self, inputs: Sequence[Any], rows: Sequence[Tensor]) -> None:
-        """Keep each input's features."""
+        """Store each input's features."""
         digests = input_digests(inputs)
         self._put.update(digests)
         self._kept.features.put(self._owner, digests, [row.clone() for row in rows])
 
     def get_row(self, value: Any) -> Batch | None:  # noqa: ANN401 - the task's own
-        """Return an input's tensors, without a batch axis; None where there are none."""
+        """Return an input's tensors, without a batch axis, or None."""
         if not self._rows_fit:
             return None
         (found,) = self._kept.rows.get(self._owner, input_digests([value]))
         return None if found is None or isinstance(found, Tensor) else {**found}
 
     def put_row(self, value: Any, row: Batch) -> None:  # noqa: ANN401
-        """Keep an input's tensors; once some are large (pictures, sounds) nothing more is kept."""
+        """Store an input's tensors; after the first large ones (pictures, sounds) store no more."""
         self._rows_fit = self._rows_fit and sum(t.nbytes for t in row.values()) <= _LARGEST_ROW
         if self._rows_fit:
             digests = input_digests([value])

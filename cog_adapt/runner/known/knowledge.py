@@ -1,4 +1,4 @@
-"""What a runner knows of its adaptations: those under way, and what each of them depends on."""
+"""The runner's caches of adaptations: runs in progress, keys of finished ones, kept examples."""
 
 from pathlib import Path
 
@@ -18,17 +18,17 @@ _PART_OF_MEMORY = 64
 
 
 class AdaptationCache:
-    """What a runner knows.
+    """The caches of one runner.
 
     Args:
-        task: what the user wrote.
-        model: what its numbers depend on: the base's digest, device and precision.
-        settings: which key signs, and how many bytes of examples are kept.
-        store: what is kept goes with the adapter that brought it.
+        task: of the user.
+        model: the base's digest, the device and the precision.
+        settings: the key that signs receipts, and the bytes of examples that are kept.
+        store: its changes remove cached entries together with their adapter.
 
     Attributes:
         runs: the adaptations that callers share.
-        origin: digest of what every adaptation here depends on; None where the task has no source.
+        origin: digest of what every adaptation here depends on; None: the task has no source.
         recent: the last requests that were read.
         signer: of receipts; None without RECEIPT_KEY.
         kept: features and encoded inputs of recent examples.
@@ -53,7 +53,7 @@ class AdaptationCache:
         store.decisions.watch(lambda owner, decision: self.recent.forget(owner, decision.key))
 
     def forget(self, owner: str, key: str | None = None) -> None:
-        """Drop what was decided for a key of an owner's, and its features; None: all of them."""
+        """Drop an owner's decisions for a key, and their features; None: for all keys."""
         self._decisions.drop_key(owner, key)
         self.kept.forget(owner, key)
 
@@ -62,7 +62,7 @@ class AdaptationCache:
         self.runs.close()
 
     def gauges(self) -> dict[str, float]:
-        """Numbers for a server's metrics."""
+        """Return numbers for a server's metrics."""
         return self.kept.gauges() | {name: float(n) for name, n in self.counts.items()}
 
     def _on_change(self, owner: str, adapter_id: str, known: object) -> None:

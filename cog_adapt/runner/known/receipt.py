@@ -1,4 +1,4 @@
-"""A receipt: all that an adaptation's outcome depends on, and what came of it, signed or not.
+"""A receipt: everything that an adaptation's result depends on, and the result, signed or unsigned.
 
 It is a JSON object. `digest` is the SHA-256 of the rest, and `signature` is Ed25519's (RFC 8032)
 over the same bytes. This module knows no model, no store and no transport.
@@ -27,7 +27,7 @@ class Signer:
         path: a PEM file with an Ed25519 private key, without a password (RECEIPT_KEY).
 
     Raises:
-        ConfigError: it holds none.
+        ConfigError: the file holds no such key.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,7 +54,7 @@ class Signer:
 
 
 def sealed(values: Mapping[str, Any], signer: Signer | None) -> Receipt:
-    """Return a receipt of these values, with its digest, and signed where there is a key."""
+    """Return a receipt of these values with its digest, signed if there is a key."""
     receipt = {"format": FORMAT, **values}
     content = _content(receipt)
     receipt["digest"] = hashlib.sha256(content).hexdigest()
@@ -62,14 +62,15 @@ def sealed(values: Mapping[str, Any], signer: Signer | None) -> Receipt:
 
 
 def read_receipt(text: str | bytes, public_key: Path | None = None) -> Receipt:
-    """Read a receipt, and check that nothing in it was changed.
+    """Read a receipt, and check that it is unchanged.
 
     Args:
         text: JSON.
-        public_key: PEM file of the key that must have signed it; None: any, or nobody.
+        public_key: PEM file of the key that must have signed it; None: any signature or none will
+            do.
 
     Raises:
-        InputError: it is none, was changed, or somebody else signed it.
+        InputError: the text is no receipt, was changed, or was signed by another key.
     """
     if len(text) > MOST_BYTES:
         raise InputError(
@@ -137,7 +138,7 @@ def _read_public(path: Path) -> bytes:
 
 
 def _content(receipt: Mapping[str, Any]) -> bytes:
-    """Return the bytes that digest and signature are of: JSON with sorted names and no spaces."""
+    """Return the bytes under the digest and the signature: JSON with sorted names and no spaces."""
     values = {name: value for name, value in receipt.items() if name not in _OVER}
     return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
 

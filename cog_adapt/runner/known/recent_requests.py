@@ -1,7 +1,7 @@
-"""Requests that were read before: what is sent again need not be parsed and digested again.
+"""The requests read last: an equal request need not be parsed and digested again.
 
-Holds digests, labels and warnings, no examples; and what a few inputs were answered before the
-adaptation, which would cost a forward of its own. This module knows no store and no model.
+Holds digests, labels and warnings, but no examples; also the answers to a few inputs before the
+adaptation, which would cost a forward of their own. This module knows no store and no model.
 """
 
 import copy
@@ -21,14 +21,14 @@ _MOST_ANSWERS = 32  # of a request that are kept
 
 @dataclass(frozen=True)
 class RecentRequest:
-    """What reading a request gave.
+    """The content of a request that was read.
 
     Attributes:
         key: of its adaptation (`AdaptationKey.whole`).
         labels: of its examples.
         warnings: about its examples.
-        inputs: digest of those that were answered last; None where nothing is kept of them.
-        before: what they were answered before the adaptation.
+        inputs: digest of the inputs answered last; None: none are kept.
+        before: the answers to these inputs before the adaptation.
     """
 
     key: str
@@ -38,14 +38,14 @@ class RecentRequest:
     before: Sequence[Any] = ()
 
     def before_of(self, request: Request) -> list[Any] | None:
-        """Return what a request's inputs were answered before; None where nobody remembers."""
+        """Return the kept answers to a request's inputs before its adaptation, or None."""
         if self.inputs is None or self.inputs != _inputs_digest(request):
             return None
         return copy.deepcopy([*self.before])
 
 
 def request_digest(request: Request) -> str | None:
-    """Digest what a request says of its adaptation; None for one whose parts lie elsewhere."""
+    """Return a digest of a request's adaptation; None if a part of the request is a file."""
     if not request.examples or request.examples_file or request.adapter or request.weights:
         return None
     said = [request.examples, [*request.labels], repr(request.recipe), request.fresh]
@@ -66,23 +66,23 @@ def _digest(said: object) -> str | None:
 
 
 class RecentRequests:
-    """The last requests of all owners; each goes with what was decided for it."""
+    """The last requests of all owners; each is removed with its decision."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], RecentRequest] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Count them."""
+        """Count the requests."""
         return len(self._known)
 
     def get(self, owner: str, digest: str | None) -> RecentRequest | None:
-        """Return what an owner's request gave."""
+        """Return the content of an owner's request, or None."""
         with self._lock:
             return None if digest is None else self._known.get((owner, digest))
 
     def put(self, owner: str, digest: str | None, recent: RecentRequest) -> None:
-        """Note what an owner's request gave; the oldest goes."""
+        """Store the content of an owner's request; the oldest is evicted."""
         if digest is None:
             return
         with self._lock:
@@ -91,7 +91,7 @@ class RecentRequests:
                 self._known.popitem(last=False)
 
     def note_before(self, owner: str, request: Request, before: Sequence[Any]) -> None:
-        """Note what an owner's request was answered before its adaptation; the last one stays."""
+        """Store the answers to an owner's request before its adaptation; only the last are kept."""
         name, inputs = (owner, request_digest(request) or ""), _inputs_digest(request)
         with self._lock:
             if name in self._known and inputs is not None:
@@ -99,7 +99,7 @@ class RecentRequests:
                 self._known[name] = replace(self._known[name], inputs=inputs, before=kept)
 
     def forget(self, owner: str, key: str) -> None:
-        """Drop the requests of an owner's for this key."""
+        """Drop an owner's requests for this key."""
         with self._lock:
             items = [*self._known.items()]
             for each in (name for name, recent in items if (name[0], recent.key) == (owner, key)):

@@ -1,1 +1,1 @@
-"""The model that is loaded: its base, its adaptations and its predictions, tick by tick."""
+"""The loaded model: its base, its adaptations and its predictions, tick by tick."""

@@ -20,12 +20,12 @@ OnEnd = Callable[[dict[str, Any]], None]
 
 
 class GrowingAnswers:
-    """Submits answers to the model thread, and hands out their pieces.
+    """Submits growing answers to the model thread, and passes on their pieces.
 
     Args:
         predictions: of the loaded model.
         scheduler: of its thread.
-        settings: bound the memory of what answers keep.
+        settings: bound the memory of growing answers.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class GrowingAnswers:
         self._admission = Admission(scheduler, HeldMemory(limit, settings.owner_share))
 
     def whole(self, query: Query) -> list[Any]:
-        """Answer each input; all of them grow together."""
+        """Answer each input; all answers grow together."""
         tickets = self._submit_each(query)
         try:
             return [self._joined(_pieces_of(ticket)) for ticket in tickets]
@@ -53,18 +53,18 @@ class GrowingAnswers:
             _leave(tickets)
 
     async def stream(self, query: Query, on_end: OnEnd | None = None) -> AsyncGenerator[Any, None]:
-        """Yield the pieces of an answer; to stop reading cancels what is left.
+        """Yield the pieces of an answer; closing the stream cancels the rest.
 
         Args:
-            query: with one input, where the task's answers grow.
-            on_end: called with what the answer took, where the task says so.
+            query: with one input, if the task's answers grow.
+            on_end: called with the cost of the answer, if the task reports it.
         """
         async with aclosing(_stream(self.submit(query), on_end)) as pieces:
             async for piece in pieces:
                 yield piece
 
     def gauges(self) -> dict[str, float]:
-        """Numbers for a server's metrics."""
+        """Return numbers for a server's metrics."""
         return self._admission.gauges("generation_bytes", "generations_waiting")
 
     def _submit_each(self, query: Query) -> list[Ticket[Any]]:
@@ -109,6 +109,6 @@ async def _pieces_in(messages: AsyncGenerator[Any, None]) -> AsyncGenerator[Any,
 
 
 def _leave(tickets: list[Ticket[Any]]) -> None:
-    """Cancel what nobody waits for any more."""
+    """Cancel an answer without callers."""
     for ticket in tickets:
         ticket.left = True

@@ -1,7 +1,7 @@
 """Decodes the inputs of queries on a thread of its own, one at a time, owners in turn.
 
 A picture of 40 megapixels takes 0.4 s, in which the model thread answers others. Many inputs are
-decoded and answered in portions, so that what is decoded takes bounded memory.
+decoded and answered in portions, so that decoded inputs take bounded memory.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ AT_ONCE = 32  # inputs of a query that are decoded before the first is answered
 
 
 class InputDecoder:
-    """Decodes inputs for a task; for one that decodes none there is no thread.
+    """Decodes inputs for a task; a task without decoding needs no thread.
 
     Attributes:
-        thread: where it happens; None where nothing is decoded.
+        thread: of the decoding; None if the task decodes nothing.
     """
 
     def __init__(self, task: Task) -> None:
@@ -41,14 +41,14 @@ class InputDecoder:
             self.thread.close()
 
     async def check_async(self, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> None:
-        """Check as `check_decoding` does, from an event loop: headers are read by a thread."""
+        """Check as `check_decoding` does, from an event loop: a thread reads the headers."""
         if opens_no_file(self._task, inputs, examples):
             check_decoding(self._task, inputs, examples)
         else:
             await asyncio.to_thread(check_decoding, self._task, inputs, examples)
 
     def portions(self, query: Query) -> Iterator[Query]:
-        """Cut a query into those that are decoded and answered one after the other."""
+        """Cut a query into portions that are decoded and answered one after the other."""
         if self._is_ready(query) or len(query.inputs) <= AT_ONCE:
             yield query
             return
@@ -56,7 +56,7 @@ class InputDecoder:
             yield replace(query, inputs=query.inputs[first : first + AT_ONCE])
 
     def decoded(self, query: Query) -> Query:
-        """Return a query whose inputs are decoded (InputError where one is broken)."""
+        """Return a query with its inputs decoded (InputError if one is broken)."""
         return query if self._is_ready(query) else _with(query, self._submit(query).wait())
 
     async def decoded_async(self, query: Query) -> Query:
@@ -66,7 +66,7 @@ class InputDecoder:
         return _with(query, await self._submit(query).wait_async())
 
     async def few_decoded(self, query: Query) -> Query:
-        """Decode a query that is asked more than once, if it has few inputs; else return it."""
+        """Decode a query that is answered more than once, if it has few inputs; else return it."""
         return query if len(query.inputs) > AT_ONCE else await self.decoded_async(query)
 
     async def whole_decoded(self, query: Query) -> Query:

@@ -1,8 +1,8 @@
-"""A loaded model, and the work that can be done with it; for the model thread only.
+"""A loaded model and its work, for the model thread only.
 
-Each method that ends in `ing` is a generator for the scheduler. The base is never written: a
-census taken in setup is compared with it after every adaptation, and once they differ no more
-work is done. This module knows no thread and no caller.
+Each method that ends in `ing` is a generator for the scheduler. The base is never written: a census
+taken in setup is compared with it after every adaptation, and once they differ no more work is
+done. This module knows no thread and no caller.
 """
 
 import time
@@ -50,12 +50,12 @@ _BY_GRADIENTS = "lora"  # of a task whose own method is `auto`
 
 @dataclass(frozen=True)
 class Adaptation:
-    """The outcome of an adaptation.
+    """The result of an adaptation.
 
     Attributes:
         adapter: None: the base answers best.
-        recipe: with the method, the rank and the learning rate that it had.
-        begin: what its steps began from; None: from nothing.
+        recipe: with the method, the rank and the learning rate that were used.
+        begin: the adapter that its steps began from, or None.
     """
 
     adapter: Adapter | None
@@ -65,10 +65,10 @@ class Adaptation:
 
 
 class LoadedModel:
-    """The base, with what answers by it and what adapts it.
+    """The base, with its predictions and its adaptations.
 
-    A task and its settings give it; SetupError says that the device, the precision or the module
-    cannot be used.
+    Made from a task and its settings; SetupError: the device, the precision or the module cannot be
+    used.
     """
 
     def __init__(self, task: Task, settings: RunnerSettings) -> None:
@@ -88,7 +88,7 @@ class LoadedModel:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """How the base differs from its census, or its failed device; empty while all is well."""
+        """The base's difference from its census, or its failed device; empty while all is well."""
         return self.loaded.damage
 
     def adapting(
@@ -99,9 +99,9 @@ class LoadedModel:
         checkpoints: Checkpoints | None = None,
         kept: InputLookup | None = None,
     ) -> Generator[Progress, None, Adaptation]:
-        """Adapt to examples, a step a tick; whatever happens, the base is checked at the end.
+        """Adapt to examples, a step a tick; in any case the base is checked at the end.
 
-        Before the first step it yields what it needs, and may be let wait there.
+        Before the first step it yields its memory demand, and may have to wait there.
         """
         self.loaded.refuse_when_damaged()
         automatic = AUTO in (recipe.method, resolve(recipe, self.task, begin).method)
@@ -134,7 +134,7 @@ class LoadedModel:
         checkpoints: Checkpoints | None = None,
         is_blind: bool = False,
     ) -> Generator[None, None, Start]:
-        """Make what an adaptation begins with, some labels a tick; blind, no example is seen."""
+        """Prepare an adaptation, some labels a tick; blind: no example is seen."""
         began = time.monotonic()
         if not examples:
             raise InputError("no examples: send at least one for each label.")
@@ -231,7 +231,7 @@ def _used(start: Start) -> Recipe:
 
 
 def _said_of(kept: InputLookup | None, report: AdaptationReport) -> AdaptationReport:
-    """Add that features of another batch were used, whose last bits depend on it."""
+    """Add a note that features of another batch were used, whose last bits depend on it."""
     return replace(report, bit_for_bit=False) if kept and kept.found else report
 
 

@@ -23,7 +23,7 @@ from gradient_check.phases.determinism import require_repeatable
 
 
 class Predictions:
-    """Answers queries by a base and its adapters."""
+    """Answers queries with a base and its adapters."""
 
     def __init__(self, task: Task, base: LoadedBase, settings: RunnerSettings) -> None:
         self.phase = Phase(task, base.precision, settings.serve_mode)
@@ -38,7 +38,7 @@ class Predictions:
         )
 
     def part(self, query: Query) -> PredictionPart:
-        """Return what answers a query, some inputs a tick, alone or with others.
+        """Return the work that answers a query, some inputs a tick, alone or with others.
 
         Raises:
             InputError: the options are not the task's.
@@ -46,7 +46,7 @@ class Predictions:
         return PredictionPart(self._ticks, query)
 
     def growing(self, query: Query) -> GenerationPart | None:
-        """Return what answers a query token by token; None where the task's answers do not grow.
+        """Return the work that answers a query token by token; None if answers do not grow.
 
         Raises:
             InputError: the options are not the task's, or there is not exactly one input.

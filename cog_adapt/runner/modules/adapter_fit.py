@@ -1,4 +1,4 @@
-"""Whether an adapter, which may come from anybody, belongs to the model at hand."""
+"""Checks whether an adapter, of whatever origin, belongs to the model at hand."""
 
 import re
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ def check_fits(adapter: Adapter, base: str, template: nn.Module, head: str) -> N
     """Refuse an adapter of another base, or one with unusable tensors.
 
     Args:
-        adapter: what a caller named or sent.
+        adapter: named or sent by a caller.
         base: `base_digest` of the model at hand.
         template: the model's structure.
         head: full-match regex of the tensors that have a row for each label (`Task.head`).
 
     Raises:
-        WeightsError: it does not fit.
+        WeightsError: the adapter does not fit.
     """
     if adapter.base != base:
         raise WeightsError(
@@ -56,7 +56,7 @@ def check_fits(adapter: Adapter, base: str, template: nn.Module, head: str) -> N
 
 @dataclass(frozen=True)
 class _Model:
-    """What of the model an adapter must fit."""
+    """The properties of the model that an adapter must fit."""
 
     tensors: dict[str, Tensor]
     buffers: frozenset[str]

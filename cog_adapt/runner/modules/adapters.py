@@ -1,6 +1,6 @@
 """An adapter: the named tensors that an adaptation trained, and the files that hold them.
 
-A file is safetensors, never a pickle; its metadata says which labels and which base it belongs to.
+A file is safetensors, never a pickle; its metadata names its labels and its base.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ _LENGTH_BYTES = 8
 
 @dataclass(frozen=True)
 class Adapter:
-    """What turns the base into the adapted model.
+    """The difference between the base and the adapted model.
 
     Attributes:
         tensors: CPU tensors by parameter name; they replace or join the base's.
         labels: the label set, in the order of a head's rows; () for tasks without labels.
         method: the recipe's method, or `start` for a label set without training.
         base: digest of the base's weights (`base_digest`).
-        scales: of LoRA pairs, by layer, where they are not `lora.SCALE`.
+        scales: of LoRA pairs, by layer, if they differ from `lora.SCALE`.
     """
 
     tensors: Mapping[str, Tensor]
@@ -50,12 +50,12 @@ class Adapter:
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hex digits drawn from the content: the same tensors have the same id."""
+        """Sixteen hex digits derived from the content: equal tensors have equal ids."""
         return hashlib.sha256(self.to_bytes()).hexdigest()[:16]
 
     @property
     def rank(self) -> int | None:
-        """Columns of its LoRA pairs; None where it has none."""
+        """Columns of its LoRA pairs; None if it has none."""
         pairs = (t for name, t in self.tensors.items() if name.rpartition(".")[2] == LORA_A)
         return next((tensor.shape[0] for tensor in pairs), None)
 
@@ -72,7 +72,7 @@ class Adapter:
 
     @property
     def header(self) -> str:
-        """What its file says beside the tensors, as JSON."""
+        """The file's description beside the tensors, as JSON."""
         header = {"labels": self.labels, "method": self.method, "base": self.base}
         scales = {"scales": dict(self.scales)} if self.scales else {}
         return json.dumps(header | scales, sort_keys=True)
@@ -99,10 +99,10 @@ def save_adapter(adapter: Adapter, path: Path) -> None:
 def read_weights(reference: str) -> Adapter:
     """Read the adapter that a process starts with: COG_WEIGHTS, a path or a URL.
 
-    The operator writes this setting, so nothing guards the way out. No caller's value comes here.
+    The operator writes this setting, so the request is not guarded. No caller's value comes here.
 
     Raises:
-        WeightsError: it cannot be read, or is no adapter.
+        WeightsError: the file cannot be read, or is no adapter.
     """
     if not reference.startswith(("data:", "http://", "https://")):
         return load_adapter(Path(reference))
@@ -120,7 +120,7 @@ def adapter_from_bytes(content: bytes, name: str) -> Adapter:
     """Read an adapter from a safetensors file's content; `name` is for the error's text.
 
     Raises:
-        WeightsError: it is no safetensors file, or no adapter.
+        WeightsError: the content is no safetensors file, or no adapter.
     """
     try:
         tensors = load_tensors(content, name)
@@ -153,7 +153,8 @@ def load_tensors(content: bytes, name: str) -> dict[str, Tensor]:
     """Read the tensors of a safetensors file's content.
 
     Raises:
-        WeightsError: it is none, or its header is too long or lists too many.
+        WeightsError: the content is no such file, or its header is too long or lists too many
+            tensors.
     """
     _check_header(content, name)
     try:
@@ -164,7 +165,7 @@ def load_tensors(content: bytes, name: str) -> dict[str, Tensor]:
 
 
 def _check_header(content: bytes, name: str) -> None:
-    """Bound the header before it is parsed: each of its entries and brackets becomes an object."""
+    """Bound the header before parsing: each of its entries and brackets becomes an object."""
     length = int.from_bytes(content[:_LENGTH_BYTES], "little")
     if _MOST_HEADER_BYTES < length < len(content):
         raise WeightsError(
@@ -181,7 +182,7 @@ def _check_header(content: bytes, name: str) -> None:
 
 
 def metadata_of(content: bytes) -> dict[str, str]:
-    """Return the metadata of a sound safetensors file's content."""
+    """Return the metadata of a valid safetensors file's content."""
     length = int.from_bytes(content[:_LENGTH_BYTES], "little")
     header = json.loads(content[_LENGTH_BYTES : _LENGTH_BYTES + length])
     metadata: dict[str, str] = header.get("__metadata__", {})
@@ -189,20 +190,20 @@ def metadata_of(content: bytes) -> dict[str, str]:
 
 
 def read_adapter(path: Path) -> Adapter:
-    """Read the adapter of a file that somebody sent.
+    """Read the adapter in a caller's file.
 
     Raises:
-        InputError: it cannot be read, or is too big.
-        WeightsError: it is no adapter.
+        InputError: the file cannot be read, or is too big.
+        WeightsError: the file is no adapter.
     """
     return adapter_from_bytes(read_bytes(path, MOST_ADAPTER_BYTES, "the file"), "the file")
 
 
 def header_of(path: Path) -> tuple[dict[str, Any], int]:
-    """Read what an adapter's file says of itself, and count its tensors, without reading them.
+    """Read the header of an adapter's file, and count its tensors, without reading them.
 
     Raises:
-        WeightsError: it is no adapter.
+        WeightsError: the file is no adapter.
     """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -219,6 +220,6 @@ def header_of(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def base_digest(tensors: Mapping[str, Tensor]) -> str:
-    """Sixteen hex digits for a base's named tensors, the same wherever they lie."""
+    """Return sixteen hex digits for a base's named tensors, the same on every device."""
     text = json.dumps(checksums(dict(tensors)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
-"""Which rows of a batch a layer sees: inputs of several adapters, or examples of an adaptation.
+"""The rows of a batch that a layer sees: inputs of several adapters, or examples of an adaptation.
 
-A layer of a shared forward gives each row what its own adapter calls for, and one of an adaptation
-finds what is kept for each example. So it has to know which rows of the batch it sees: all of them
-in order, unless the model says otherwise by `batch_rows`. This module knows no adapter.
+A layer of a shared forward applies each row's own adapter, and a layer of an adaptation looks up
+values stored for each example. So it has to know the rows that it sees: all rows of the batch in
+order, unless the model declares others by `batch_rows`. This module knows no adapter.
 """
 
 import threading
@@ -19,10 +19,10 @@ _forward = threading.local()
 
 @contextmanager
 def batch_rows(rows: Tensor) -> Iterator[None]:
-    """Say that the forwards inside see these rows of the batch, in this order.
+    """Declare that the forwards inside see these rows of the batch, in this order.
 
     A model that sorts, groups or picks rows of its batch needs it, so that each row meets its own
-    adapter or example. Where nothing is held for the rows it does nothing.
+    adapter or example. Without adapters or examples by row it has no effect.
 
     Args:
         rows: positions in the batch, shape (n,).
@@ -37,7 +37,7 @@ def batch_rows(rows: Tensor) -> Iterator[None]:
 
 @contextmanager
 def holding(holders: Sequence[Any]) -> Iterator[None]:
-    """Let layers inside find what belongs to each row of the batch."""
+    """Give layers inside a value for each row of the batch."""
     before = getattr(_forward, "holders", None)
     _forward.holders = holders
     try:
@@ -47,15 +47,15 @@ def holding(holders: Sequence[Any]) -> Iterator[None]:
 
 
 def rows_now() -> tuple[Any, ...]:
-    """Return what is held for the rows that are seen now; () where nothing is."""
+    """Return the values of the rows that are seen now; () if there are none."""
     return tuple(getattr(_forward, "holders", None) or ())
 
 
 def holders_of(rows: int) -> Sequence[Any]:
-    """Return what belongs to each of the rows that a layer sees.
+    """Return the value of each row that a layer sees.
 
     Raises:
-        ModeError: the model picked rows of its batch and did not say so.
+        ModeError: the model picked rows of its batch without `batch_rows`.
     """
     holders: Sequence[Any] = getattr(_forward, "holders", None) or ()
     if len(holders) != rows:

@@ -1,7 +1,7 @@
 """A base: the module as it was loaded, a template of it, and the census that guards it.
 
-The base is never written. Once it differs from its census no answer can be trusted, and none is
-given. This module knows no adapter and no request.
+The base is never written. Once it differs from its census, its answers cannot be trusted, and it
+gives no more. This module knows no adapter and no request.
 """
 
 import logging
@@ -31,13 +31,12 @@ class LoadedBase:
 
     Attributes:
         module: the base; in eval mode, frozen.
-        template: a copy of its structure, which replicas are copied from.
+        template: a copy of its structure, from which replicas are made.
         digest: of its weights.
-        healed: the tensors that had to be copied, since they were born in inference mode.
-        damage: why no answer can be trusted: how it differs from its census, or that its device
-            failed; empty while all is well.
-        device_failure: why its device answers nothing any more in this process; empty while it
-            does.
+        healed: the tensors that had to be copied, since they were made in inference mode.
+        damage: why answers cannot be trusted: its difference from the census, or a failed device;
+            empty while all is well.
+        device_failure: why its device is unusable in this process; empty while it works.
 
     Raises:
         SetupError: the device, the precision or the module cannot be used.
@@ -57,9 +56,9 @@ class LoadedBase:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Compare the base with its census at the end, whatever happens.
+        """Compare the base with its census at the end, in any case.
 
-        Where the device failed, nothing can be read, and what raised tells more.
+        A failed device cannot be read; the error that was raised tells more.
         """
         try:
             yield
@@ -71,7 +70,7 @@ class LoadedBase:
                 self.check()
 
     def look_at_device(self) -> None:
-        """Note it where the device fails for good; called after work on it has failed."""
+        """Record a device that has failed for good; called after work on it has failed."""
         failure = "" if self.device_failure else failure_of(self.precision.device)
         if failure:
             device = self.precision.device
@@ -80,7 +79,7 @@ class LoadedBase:
             logger.error("%s. It answers nothing in this process any more.", self.device_failure)
 
     def explained(self, error: BaseException) -> BaseException:
-        """Return what the caller of failed work gets: its error, or that the device failed."""
+        """Return the error for the caller of failed work: its own, or that the device failed."""
         if isinstance(error, Exception):
             self.look_at_device()
         if not self.device_failure or isinstance(error, UnavailableError):
@@ -90,13 +89,13 @@ class LoadedBase:
         return failed
 
     def check(self) -> None:
-        """Compare the base with its census (UnavailableError, now and later, where it differs)."""
+        """Compare the base with its census (UnavailableError, now and later, if it differs)."""
         if changes := self.census.changes(self.module):
             self.damage = tuple(changes)
             self.refuse_when_damaged()
 
     def refuse_when_damaged(self) -> None:
-        """Raise `UnavailableError` once the base has changed, or its device failed."""
+        """Raise `UnavailableError` once the base has changed or its device has failed."""
         if self.damage:
             raise self._unavailable()
 
@@ -128,7 +127,7 @@ def _load(task: Task, settings: RunnerSettings) -> tuple[nn.Module, Precision, l
 
 
 def _materialize(base: nn.Module, task: Task, precision: Precision) -> None:
-    """Let lazy layers draw their shapes from one forward."""
+    """Let lazy layers determine their shapes in one forward."""
     probe = task.probe()
     batch = on_device(encoded(task, [e.input for e in probe]), precision.device)
     labels = task.labels(probe)

@@ -1,7 +1,7 @@
 """Noise by row: a generator for each example of a batch, in a task's loss.
 
-An example draws from the step's seed and its own position, so that what it draws depends neither on
-how its batch is cut into parts nor on the other rows.
+An example draws from the step's seed and its own position, so that its noise depends neither on the
+cut of its batch into parts nor on the other rows.
 """
 
 import threading
@@ -19,7 +19,7 @@ _loss = threading.local()
 
 
 class _RowNoise:
-    """The generators of one call of a loss; a row that asks again goes on with its own."""
+    """The generators of one call of a loss; a row that asks again continues with its own."""
 
     def __init__(self, seed: int, device: torch.device, earlier: Sequence[int]) -> None:
         self.seed = seed
@@ -28,7 +28,7 @@ class _RowNoise:
         self._generators: dict[tuple[int, int], torch.Generator] = {}
 
     def of(self, rows: Sequence[int]) -> list[torch.Generator]:
-        """Return the generators of rows by their positions; a repeated one draws other noise."""
+        """Return the generators of rows by their positions; a repeated row draws other noise."""
         seen = self.earlier.copy()
         found = []
         for row in rows:
@@ -57,8 +57,8 @@ def drawing_by_row(positions: Sequence[int], earlier: Sequence[int] = ()) -> Ite
     """Let a loss inside ask for `row_generators`, on the device and with the seed of its work.
 
     Args:
-        positions: of the rows' examples, which also is what is held for the rows.
-        earlier: positions of rows in earlier parts of the batch, where an example may be twice.
+        positions: of the rows' examples, which also are the rows' values (`batch_rows`).
+        earlier: positions of rows in earlier parts of the batch, which may repeat an example.
     """
     before = getattr(_loss, "noise", None)
     _loss.noise = _noise_now(earlier)
@@ -72,9 +72,9 @@ def drawing_by_row(positions: Sequence[int], earlier: Sequence[int] = ()) -> Ite
 def row_generators() -> list[torch.Generator]:
     """Return a random generator for each row of the batch, on the batch's device.
 
-    What a row draws follows from the step's seed and its example alone: the same in another part
-    of a step, beside other rows, and when an adaptation is replayed. A second call in the same
-    loss returns the same generators, which go on. For use in `Task.loss` and `Task.score`:
+    A row's noise follows from the step's seed and its example alone: it is the same in another part
+    of a step, beside other rows, and when an adaptation is replayed. A second call in the same loss
+    returns the same generators, which continue. For use in `Task.loss` and `Task.score`:
 
         noise = torch.stack(
             [torch.randn(x.shape[1:], generator=g, device=x.device) for g in row_generators()]

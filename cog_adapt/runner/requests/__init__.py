@@ -1,1 +1,1 @@
-"""What one request does, from its values to its answer; and a training, a replay."""
+"""The steps of one request, from its values to its answer; also a training and a replay."""

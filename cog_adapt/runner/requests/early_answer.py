@@ -1,4 +1,4 @@
-"""Answers a request by the closed form as soon as it is there, while the steps run."""
+"""Answers a request with the closed-form head while the gradient steps are still running."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 class EarlyAnswer:
-    """Shows the progress of an adaptation, and what the closed form answers meanwhile.
+    """Shows an adaptation's progress, and the answers of its closed-form head.
 
     Args:
         runner: the model.
-        query: the request's, before the adaptation.
-        progress: where to show it.
+        query: the request's inputs, before the adaptation.
+        progress: where steps and answers are shown.
     """
 
     def __init__(self, runner: ModelRunner, query: Query, progress: Progress) -> None:
@@ -31,14 +31,14 @@ class EarlyAnswer:
         self._answer: asyncio.Task[None] | None = None
 
     def show(self, progress: object) -> None:
-        """Show a step; begin to answer where it is the closed form that has come."""
+        """Show a step; start the early answer when the closed-form head arrives."""
         if isinstance(progress, Early):
             self._answer = asyncio.create_task(self._answer_by(progress))
         else:
             self._progress.show(progress)
 
     async def shown_while(self, learning: Awaitable[T]) -> T:
-        """Wait for the adaptation, and then for the early answer; leave nothing running."""
+        """Wait for the adaptation, then for the early answer; leave nothing running."""
         try:
             learned = await learning
             if self._answer is not None:
@@ -61,6 +61,6 @@ class EarlyAnswer:
 
 
 def _seen(answer: asyncio.Task[None]) -> None:
-    """Take note of an error, lest asyncio log it: the adaptation's own is the caller's to see."""
+    """Read an early answer's error, lest asyncio log it: the caller gets the adaptation's."""
     if not answer.cancelled():
         answer.exception()

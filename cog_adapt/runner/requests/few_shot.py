@@ -1,7 +1,7 @@
-"""One request from end to end: adapt where it carries examples, answer, keep the adapter.
+"""One request from end to end: adapt if it carries examples, answer, keep the adapter.
 
-This module knows no transport and no task: not where the request came from, nor what its inputs
-mean.
+This module knows no transport and no task: neither the sender of a request nor the meaning of its
+inputs.
 """
 
 import asyncio
@@ -35,16 +35,17 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Answer:
-    """What one request gets.
+    """The answer to one request.
 
     Attributes:
-        predictions: one for each input, by the adapted weights where there were examples.
-        before: the same inputs before this request's adaptation; None where there was none. One
-            that is known takes no forward more: it has what the same request had before, and None
-            where these inputs are new or nobody remembers.
-        adapter: the id to name in later requests; None where the base answered.
-        report: of the adaptation, then or now (`known`), with `warnings` and whether the adapter
-            was `stored` on disk; without one, the warnings alone, or None where there are none.
+        predictions: one for each input, by the adapted weights if there were examples.
+        before: answers to the same inputs before this request's adaptation; None without an
+            adaptation. If the adaptation is a known one, these are the answers that the same
+            request had before, at no extra forward; None if the inputs are new or their answers not
+            kept.
+        adapter: the id to name in later requests; None: the base answered.
+        report: of the adaptation, run now or earlier (`known`), with `warnings` and whether the
+            adapter was `stored` on disk; without an adaptation the warnings alone, or None.
     """
 
     predictions: list[Any]
@@ -58,12 +59,12 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
 
     Args:
         runner: the model.
-        request: what it carries.
-        scope: of Cog's run: it names the owner, and gets the metrics of each step taken.
+        request: its examples, inputs and recipe.
+        scope: of Cog's run: names the owner, and receives the metrics of each step taken.
 
     Raises:
         InputError: something in the request does not fit.
-        WeightsError: the named adapter is damaged or another model's.
+        WeightsError: the named adapter is damaged or belongs to another model.
         AdaptationError: a gradient step could not be taken.
     """
     asked = await _read(runner, request, scope)
@@ -89,11 +90,11 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
 async def stream(
     runner: ModelRunner, request: Request, scope: Scope | None = None
 ) -> AsyncIterator[Any]:
-    """Answer one request piece by piece; adapt first where it has examples.
+    """Answer one request piece by piece; adapt first if it has examples.
 
-    The pieces are a `GenerativeTask`'s, or those of `Task.generate`. The id of the adapter and the
-    report are recorded as the metrics `adaptation.adapter` and `adaptation.report`, before the
-    first piece, and what the answer took as `generation`, after the last. Raises as `answer` does.
+    The pieces come from a `GenerativeTask` or from `Task.generate`. The adapter's id and the report
+    are recorded as the metrics `adaptation.adapter` and `adaptation.report` before the first piece,
+    and the cost of the answer as `generation` after the last. Raises as `answer` does.
     """
     asked = await _warned(runner, request, await _read(runner, request, scope))
     progress = Progress(scope)
@@ -110,9 +111,9 @@ class _Asked:
     """A request, read.
 
     Attributes:
-        query: what the model is asked before any adaptation.
-        plan: what is to be done for its examples; None where it has none.
-        before: what it was answered before its adaptation, where that is remembered.
+        query: the inputs, before any adaptation.
+        plan: of the adaptation to the examples; None without examples.
+        before: the kept answers to these inputs before the adaptation, if any.
     """
 
     query: Query
@@ -123,7 +124,7 @@ class _Asked:
 
 
 async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _Asked:
-    """Read a request, a large one in turn with other large ones."""
+    """Read a request; a large request waits for its turn among other large ones."""
     asker = runner.asker_of(scope.context if scope else {})
     check_characters(runner.task, request.inputs)
     with naming(runner.task):
@@ -178,7 +179,7 @@ def _read_parts(runner: ModelRunner, request: Request, asker: Asker) -> _Asked:
 
 
 def _read_again(runner: ModelRunner, request: Request, owner: str) -> _Asked | None:
-    """Read a request that is known in every byte, and whose adaptation is."""
+    """Read a request whose bytes and adaptation are both known."""
     recent = runner.knowledge.recent.get(owner, request_digest(request))
     if recent is None:
         return None
@@ -225,7 +226,7 @@ def _id(adapter: Adapter | None) -> str | None:
 
 
 def _fitting(default: Adapter | None, labels: Sequence[str]) -> Adapter | None:
-    """Return the default adapter, unless the request is about other labels."""
+    """Return the default adapter, unless the request has other labels."""
     if default is None or (labels and set(labels) != set(default.labels)):
         return None
     return default
@@ -234,10 +235,10 @@ def _fitting(default: Adapter | None, labels: Sequence[str]) -> Adapter | None:
 async def warnings_about(
     runner: ModelRunner, request: Request, examples: ExampleSet, owner: str = ""
 ) -> tuple[str, ...]:
-    """Say what is remarkable about the examples and the inputs.
+    """Return warnings about the examples and the inputs.
 
     Raises:
-        InputError: the request is strict, and there is something to say.
+        InputError: the request is strict, and there is a warning.
     """
     return await _checked(
         runner, request=request, examples=await _with_cuts(runner, examples, owner), owner=owner
@@ -245,7 +246,7 @@ async def warnings_about(
 
 
 async def _with_cuts(runner: ModelRunner, examples: ExampleSet, owner: str) -> ExampleSet:
-    """Add to a set's warnings that some of it is cut."""
+    """Add a warning for texts of a set that are cut."""
     rows = [example.input for example in examples.examples]
     cut = _cut("examples", await runner.shortened_async(rows, owner)) if rows else ()
     return replace(examples, warnings=(*examples.warnings, *cut))

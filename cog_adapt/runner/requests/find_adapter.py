@@ -1,4 +1,4 @@
-"""Which adapter a request means, and what its adaptation goes on from."""
+"""Finds the adapter that a request refers to, and the start of its adaptation."""
 
 from collections.abc import Hashable
 
@@ -17,12 +17,12 @@ _SHOWN_LABELS = 5
 
 
 def find_adapter(request: Request, store: AdapterStore, asker: Asker) -> Adapter | None:
-    """Find the adapter that a request names or sends as a file; None where it has none.
+    """Find the adapter that a request names or sends as a file; None if it has neither.
 
-    A file is its sender's, for this request.
+    A file belongs to its sender, and serves this request only.
 
     Raises:
-        InputError: no such one, or a file that nobody fetched.
+        InputError: the adapter is unknown, or the file was not downloaded.
         WeightsError: the file is no adapter.
     """
     if request.adapter and request.weights:
@@ -42,10 +42,10 @@ def find_adapter(request: Request, store: AdapterStore, asker: Asker) -> Adapter
 def begin_of(
     task: Task, request: Request, examples: ExampleSet, adapter: Adapter | None
 ) -> Adapter | None:
-    """Return what the adaptation goes on from; `labels` keeps a part of the adapter's.
+    """Return the adapter that the adaptation starts from; `labels` selects some of its labels.
 
     Raises:
-        InputError: the recipe is another than the adapter's, or a label is nobody's.
+        InputError: the recipe differs from the adapter's, or a label is unknown to it.
     """
     resolve(request.recipe, task, adapter)
     if adapter is None or not adapter.labels or not request.labels:

@@ -1,6 +1,6 @@
-"""The label set of one request: bounded before any model works on it, and settled between places.
+"""The label set of one request, bounded before the model works on it.
 
-A caller may name labels, send them with examples, or name an adapter that has them.
+Labels come from the request, from its examples, or from the adapter that it names.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,13 @@ _SHOWN = 10
 def settle_labels(
     task: Task, request: Request, examples: ExampleSet, named: Adapter | None
 ) -> tuple[str, ...]:
-    """Settle the request's label set: it may come from several places, which must agree.
+    """Determine the request's label set; its sources must agree.
 
-    Examples with an adapter may have a part of its labels, and new ones: it goes on from them.
+    Examples sent with an adapter may use some of its labels, and new ones: the adaptation starts
+    from the adapter.
 
     Raises:
-        InputError: they do not agree, or the labels are too many, too long, empty or look the same.
+        InputError: the sources disagree, or the labels are too many, too long, empty or look alike.
     """
     _check_names(task, request.labels)
     if named and named.labels and examples.examples:
@@ -52,7 +53,7 @@ def settle_labels(
 
 
 def check_scores(task: Task, request: Request, labels: Sequence[str]) -> None:
-    """Refuse a small question whose answer would be large (InputError)."""
+    """Refuse a small request whose answer would be large (InputError)."""
     if len(request.inputs) * len(labels) > task.max_scores:
         raise InputError(
             f"{len(request.inputs):,} inputs times {len(labels):,} labels are more than "
@@ -77,7 +78,7 @@ def _check_names(task: Task, labels: Sequence[object]) -> None:
 
 
 def _check_lengths(task: Task, labels: Sequence[object]) -> None:
-    """Refuse names of examples that are too long, where the set is not the task's own."""
+    """Refuse label names of examples that are too long, unless the task fixes the set."""
     own = {*task.labels(())}
     for label in labels:
         if isinstance(label, str) and len(label) > task.max_label_characters and label not in own:

@@ -1,7 +1,7 @@
-"""One adaptation, from its plan to what is kept of it; what is known already takes no step.
+"""One adaptation, from its plan to its stored result; a known adaptation takes no step.
 
-Asked for the first time it runs; at the same moment it runs once, for all who ask. This module
-knows no transport.
+The first request for an adaptation runs it, and equal requests at the same moment share the run.
+This module knows no transport.
 """
 
 import hashlib
@@ -35,12 +35,12 @@ logger = logging.getLogger(__name__)
 async def learn(
     runner: ModelRunner, planned: Plan, on_progress: Callable[[Any], None]
 ) -> AdaptationResult:
-    """Do what is planned.
+    """Carry out a plan.
 
     Args:
         runner: the model.
         planned: by `plan`.
-        on_progress: called on this thread with each step, those that others waited for too.
+        on_progress: called on this thread with each step, including the steps of a shared run.
 
     Raises:
         InputError: the examples or the recipe do not fit.
@@ -58,13 +58,13 @@ async def learn(
 
 
 def _tidy_features(runner: ModelRunner, wanted: AdaptationRequest) -> None:
-    """Drop the features of a run that came to nothing: no adapter will take them along."""
+    """Drop the features of a failed run: no adapter will own them."""
     inputs = [example.input for example in wanted.examples]
     runner.knowledge.kept.discard(wanted.owner, inputs)
 
 
 def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | AdaptationResult:
-    """Begin a run, unless one has ended since it was planned."""
+    """Begin a run, unless an equal run has ended since the plan was made."""
     known = decided_meanwhile(runner, planned)
     if known is not None:
         return known
@@ -86,7 +86,7 @@ def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | A
 
 
 def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> AdaptationResult:
-    """Keep what a run gave, and what it was."""
+    """Store a run's adapter, report and receipt."""
     if done.begin is None:
         planned = replace(planned, begin=None, started_from=None)
     wanted, key = planned.wanted, planned.key
@@ -123,7 +123,7 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Adaptatio
 
 
 def _bring_features(runner: ModelRunner, planned: Plan, done: Adaptation) -> None:
-    """Let what was computed of the examples go with what it was computed for."""
+    """Attach the examples' features to the adapter that they were computed for."""
     name = done.adapter.id if done.adapter else planned.key and planned.key.whole
     if name:
         inputs = [example.input for example in planned.wanted.examples]
@@ -133,7 +133,7 @@ def _bring_features(runner: ModelRunner, planned: Plan, done: Adaptation) -> Non
 def _keep(
     runner: ModelRunner, done: Adaptation, wanted: AdaptationRequest, made: Provenance
 ) -> StoreError | None:
-    """Store an adapter; a full disk costs its survival of a restart, never the answer."""
+    """Store an adapter; on a full disk it is lost at the next restart, but the answer is not."""
     if done.adapter is None:
         return None
     try:
@@ -145,7 +145,7 @@ def _keep(
 
 
 def _keep_decision(runner: ModelRunner, owner: str, decision: Decision) -> None:
-    """Keep a decision, unless its adapter was removed meanwhile."""
+    """Store a decision, unless its adapter was removed meanwhile."""
     runner.store.decisions.keep(owner, decision)
     if decision.adapter is None:
         return
@@ -156,7 +156,7 @@ def _keep_decision(runner: ModelRunner, owner: str, decision: Decision) -> None:
 
 
 def _how_made(done: Adaptation, planned: Plan, digest: str) -> Provenance:
-    """Say how an adapter came to be, for its metadata."""
+    """Return an adapter's provenance, for its metadata."""
     report = done.report
     return Provenance(
         recipe=asdict(done.recipe) | {"steps": len(report.steps)},

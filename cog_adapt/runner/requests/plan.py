@@ -1,7 +1,8 @@
-"""What is to be done for an adaptation that is asked for: nothing, go on, or begin.
+"""Plans an adaptation: reuse a known result, continue from an earlier one, or begin anew.
 
-What was asked before is found by its key; examples added to a known set go on from its adapter, and
-what a budget cut short from its state. This module knows no transport, and takes no step.
+A known result is found by its key. Examples added to a known set continue from its adapter, and a
+run that a budget cut short continues from its saved state. This module knows no transport and takes
+no step.
 """
 
 import hashlib
@@ -30,17 +31,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AdaptationRequest:
-    """What is to be learned.
+    """A request to learn from examples.
 
     Attributes:
-        examples: what from.
-        recipe: how.
-        owner: whose it is.
-        begin: what a request goes on from by name: an adapter, or a part of its labels.
+        examples: the training examples.
+        recipe: the method and its settings.
+        owner: of the request and its adapter.
+        begin: the adapter that the request names, or a selection of its labels.
         parent: the id of that adapter.
-        fresh: whether known adapters of fewer examples do not count.
-        survives: whether a run that is killed goes on from where it stopped.
-        exact: whether the same examples must give the same bits whatever was asked before.
+        fresh: whether known adapters of fewer examples are ignored.
+        survives: whether a run that is killed continues from its last checkpoint.
+        exact: whether equal examples must give equal bits, independent of earlier requests.
     """
 
     examples: Sequence[Example]
@@ -54,19 +55,19 @@ class AdaptationRequest:
 
     @property
     def which(self) -> dict[str, bool]:
-        """Which decisions count."""
+        """The decisions that this request may reuse."""
         return {"fresh": self.fresh, "exact": self.exact}
 
 
 @dataclass(frozen=True)
 class AdaptationResult:
-    """What came of it.
+    """The result of an adaptation.
 
     Attributes:
-        adapter: None where the base answers.
-        report: of the run, then or now; `known` says which.
-        receipt: how it was made.
-        problem: why it is not on disk; None where it is.
+        adapter: None: the base answers best.
+        report: of the run, now or earlier; `known` says which.
+        receipt: how the adapter was made.
+        problem: why the adapter could not be stored on disk; None if it was.
     """
 
     adapter: Adapter | None
@@ -139,10 +140,10 @@ class Plan:
 
 
 def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
-    """Look for what is known; reads files, so on any thread but an event loop's.
+    """Look for known results; reads files, so an event loop must not call it.
 
     Raises:
-        InputError: the recipe is another than that of the adapter to begin from.
+        InputError: the recipe differs from that of the adapter to begin from.
     """
     recipe = resolve(wanted.recipe, runner.task, wanted.begin)
     key = key_of(
@@ -162,14 +163,14 @@ def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
 
 
 def plan_known(runner: ModelRunner, key: str, wanted: AdaptationRequest) -> Plan | None:
-    """Return the plan for a key that was decided; None where it has to be looked at anew."""
+    """Return the plan for a key that was decided; None if it must be planned anew."""
     decision = runner.store.decisions.recent(wanted.owner, key, **wanted.which)
     known = _open(runner, wanted, decision) if decision else None
     return None if known is None else Plan.done(wanted, known)
 
 
 def decided_meanwhile(runner: ModelRunner, planned: Plan) -> AdaptationResult | None:
-    """Return what another's run has given since this was planned."""
+    """Return the result of an equal run that ended after this plan was made."""
     wanted, key = planned.wanted, planned.key
     if key is None:
         return None
@@ -180,7 +181,7 @@ def decided_meanwhile(runner: ModelRunner, planned: Plan) -> AdaptationResult | 
 def _open(
     runner: ModelRunner, wanted: AdaptationRequest, decision: Decision
 ) -> AdaptationResult | None:
-    """Return what a decision gave; None where its adapter cannot be had."""
+    """Return a decision's result; None if its adapter cannot be loaded."""
     try:
         adapter = runner.store.get(decision.adapter, wanted.owner) if decision.adapter else None
     except (AdapterNotFound, WeightsError):
@@ -195,9 +196,9 @@ def _open(
 def _smaller(
     runner: ModelRunner, wanted: AdaptationRequest, key: AdaptationKey, recipe: Recipe
 ) -> Adapter | None:
-    """Find the adapter of the most of these examples that the recipe can go on from.
+    """Find the adapter of the most of these examples that the recipe can continue from.
 
-    A head is fitted to all examples at once, which takes less than to go on from another.
+    A head in closed form is fitted to all examples at once: that is cheaper than continuing.
     """
     if recipe.method == HEAD:
         return None
@@ -213,7 +214,7 @@ def _smaller(
 
 
 def _earlier_name(runner: ModelRunner, wanted: AdaptationRequest, recipe: Recipe) -> str:
-    """Name a training as versions before 0.2 did, whose states are taken over."""
+    """Return the name that versions before 0.2 gave a training, whose states are taken over."""
     content = [
         runner.base,
         str(runner.precision),
@@ -225,7 +226,7 @@ def _earlier_name(runner: ModelRunner, wanted: AdaptationRequest, recipe: Recipe
 
 
 def _name_of_begin(wanted: AdaptationRequest) -> str | None:
-    """Name what a request goes on from; the id of a part of an adapter takes long to draw."""
+    """Return a name for the adapter to begin from; computing the id of a selection takes long."""
     if wanted.begin is None:
         return None
     return f"{wanted.parent}/{list(wanted.begin.labels)!r}"

@@ -1,7 +1,7 @@
-"""What a caller sees of an adaptation while it runs: a line of log and metrics for each step.
+"""The progress of an adaptation as its caller sees it: one log line and metrics for each step.
 
-Knows no transport: the door hands in the scope of its run. What is printed here belongs to the
-prediction that runs on this thread or task, as everything that a predictor prints does.
+This module knows no transport: the caller passes in the scope of its run. Text printed here belongs
+to the prediction that runs on this thread or task, as all output of a predictor does.
 """
 
 import json
@@ -20,12 +20,12 @@ class Scope(Protocol):
     """The scope of a run, `self.scope` of a Cog predictor.
 
     Attributes:
-        context: what the request says beside its input; a server may name the owner there.
+        context: values of the request beside its input; a server may name the owner there.
     """
 
     @property
     def context(self) -> Mapping[str, str]:
-        """Strings by name."""
+        """Texts by name."""
 
     def record_metric(self, key: str, value: Any, /) -> None:  # noqa: ANN401 - Cog's own
         """Record a metric of the run."""
@@ -35,23 +35,23 @@ class Progress:
     """Shows steps and outcomes.
 
     Args:
-        scope: where metrics go; None records none.
+        scope: receives the metrics; None: none are recorded.
     """
 
     def __init__(self, scope: Scope | None = None) -> None:
         self._record = scope.record_metric if scope else lambda _name, _value: None
 
     def show(self, progress: object) -> None:
-        """Show a step, or that it waits; other progress is nobody's to see."""
+        """Show a step or a wait; other progress is internal."""
         if isinstance(progress, Step):
             self.show_step(progress)
         elif isinstance(progress, Waiting):
             print(f"the adaptation {progress.words}", flush=True)  # noqa: T201
 
     def show_early(self, predictions: list[Any], expected: str) -> None:
-        """Print and record `early`: answers before any step, and how good they may be.
+        """Print and record `early`: answers before any step, with an estimate of their quality.
 
-        Of many answers the first are shown.
+        Of many answers only the first are shown.
         """
         early = {"predictions": predictions[:_MOST_EARLY], "expected": expected}
         print(f"early {json.dumps(early, default=repr)[:_MOST_CHARACTERS]}", flush=True)  # noqa: T201
@@ -65,14 +65,14 @@ class Progress:
         self._record("adaptation.gradient_norm", step.gradient_norm)
 
     def show_outcome(self, adapter: str | None, report: dict[str, Any] | None) -> None:
-        """Record `adaptation.adapter` and `adaptation.report`; a stream has no other place."""
+        """Record `adaptation.adapter` and `adaptation.report`; a stream cannot carry them."""
         if adapter is not None:
             self._record("adaptation.adapter", adapter)
         if report is not None:
             self._record("adaptation.report", report)
 
     def show_generation(self, facts: Mapping[str, Any]) -> None:
-        """Record what a streamed answer took, as `generation.…`."""
+        """Record the cost of a streamed answer as `generation.…`."""
         for name, value in facts.items():
             self._record(f"generation.{name}", value)
 

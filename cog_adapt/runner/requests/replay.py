@@ -1,7 +1,6 @@
-"""Replays an adaptation from its receipt: the same steps on the same examples, bits compared.
+"""Replays an adaptation from its receipt: the same steps on the same examples, compared bit by bit.
 
-The steps that were taken are taken again, not the time that they took. This module knows no
-transport.
+A replay repeats the number of steps, not the time budget. This module knows no transport.
 """
 
 import hashlib
@@ -21,15 +20,15 @@ from cog_adapt.runner.requests.run_facts import data_digest, differences, facts_
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What came of it.
+    """The result of a replay.
 
     Attributes:
-        expected: the digest of the adapter's file by the receipt; None where the base answered.
-        found: the digest of the one that was made now.
-        steps: how many were taken.
-        differences: facts that are others now than then.
-        is_promised: whether the same bits were to be expected.
-        adapter: the one that was made now.
+        expected: the adapter file's digest in the receipt; None: the base answered.
+        found: the digest of the adapter made by the replay.
+        steps: the number of steps taken.
+        differences: facts that have changed since the receipt.
+        is_promised: whether equal bits were to be expected.
+        adapter: the adapter made by the replay.
     """
 
     expected: str | None
@@ -51,16 +50,16 @@ def replay(
     examples: Sequence[Example],
     begin: Adapter | None = None,
 ) -> ReplayResult:
-    """Take the steps of a receipt again.
+    """Repeat the steps of a receipt.
 
     Args:
         runner: the model.
-        receipt: read by `read_receipt`, which checks it.
-        examples: those that it was made from.
-        begin: the adapter that it went on from; None: it is looked for in the store.
+        receipt: checked by `read_receipt`.
+        examples: the examples of the original adaptation.
+        begin: the adapter that the original continued from; None: it is looked up in the store.
 
     Raises:
-        InputError: the examples, the base or the adapter to begin from are others.
+        InputError: the examples, the base or the adapter to begin from differ.
     """
     _check_examples(receipt, examples)
     _check_base(receipt, runner)
@@ -99,7 +98,7 @@ def _check_base(receipt: Receipt, runner: ModelRunner) -> None:
 
 
 def _recipe_of(receipt: Receipt) -> Recipe:
-    """Return the recipe, bounded by the steps that were taken instead of by time."""
+    """Return the recipe, bounded by the number of steps taken instead of by time."""
     try:
         recipe = Recipe(**receipt["recipe"])
     except TypeError as error:
@@ -118,7 +117,7 @@ def _recipe_of(receipt: Receipt) -> Recipe:
 
 
 def _check_seen(report: dict[str, Any], count: int) -> None:
-    """Refuse a run whose time, not its steps, said what it was made from."""
+    """Refuse a run whose examples were selected by time: its steps cannot be repeated."""
     seen = report["examples"] + report["held_out_examples"]
     is_unscored = report["held_out_examples"] and not report["held_out_curve"]
     if seen < count or is_unscored:
@@ -146,7 +145,7 @@ def _begin_of(receipt: Receipt, runner: ModelRunner, begin: Adapter | None) -> A
 
 
 def _stored(runner: ModelRunner, adapter_id: str) -> Adapter:
-    """Find an adapter, whoever has it."""
+    """Find an adapter of any owner."""
     for known in runner.store.describe(None):
         if known.id == adapter_id:
             return runner.store.peek(adapter_id, known.owner)

@@ -1,6 +1,6 @@
-"""What a receipt says of where an adaptation ran: task, base, versions, device, determinism.
+"""The facts of a run in a receipt: task, base, versions, device, determinism.
 
-Two runs with the same facts, examples and recipe give the same bits, where `bit_for_bit` says so.
+Two runs with equal facts, examples and recipe give equal bits if `bit_for_bit` says so.
 """
 
 import platform
@@ -19,7 +19,7 @@ from gradient_check.phases.determinism import is_repeatable
 def facts_of(runner: ModelRunner) -> dict[str, Any]:
     """Describe a runner at this moment.
 
-    The base after a run is compared with its census bit by bit; one that changed gives no receipt.
+    After a run the base is compared bit by bit with its census; a changed base gives no receipt.
     """
     task, device = runner.task, runner.precision.device
     return {
@@ -40,13 +40,13 @@ def facts_of(runner: ModelRunner) -> dict[str, Any]:
 
 
 def data_digest(examples: Sequence[Example]) -> str:
-    """Digest examples by their content; by what they print where they have no canonical form."""
+    """Return a digest of the examples' content; without a canonical form, of their printed form."""
     rows = rows_of(examples)
     return digest_of(examples) if rows is None else sum_of(rows)
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Say in which facts, that may change the outcome, two runs differ."""
+    """Return the names of facts that differ between two runs and may change the result."""
     found = []
     for part in ("task", "base", "versions", "device", "determinism"):
         theirs, ours = one.get(part) or {}, other[part]

@@ -1,7 +1,7 @@
-"""A streamed answer for a synchronous door.
+"""A streamed answer for a synchronous caller.
 
-Cog's own server sends the pieces of a synchronous generator as they come; those of an asynchronous
-one it collects until the end.
+Cog's own server sends the pieces of a synchronous generator as they come, but collects those of an
+asynchronous generator until the end.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _END = object()
 def stream_sync(
     runner: ModelRunner, request: Request, scope: Scope | None = None
 ) -> Generator[Any, None, None]:
-    """Yield what `stream` yields, on a thread without an event loop; to stop reading cancels it."""
+    """Yield what `stream` yields, on a thread without an event loop; closing it cancels."""
     with asyncio.Runner() as loop:
         yield from _run(loop, stream(runner, request, scope))
 

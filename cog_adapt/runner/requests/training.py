@@ -1,4 +1,4 @@
-"""A training from end to end: examples in, an adapter's file and a report out."""
+"""A training from end to end: from examples to an adapter's file and a report."""
 
 import asyncio
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from cog_adapt.runner.task.input_sizes import check_characters
 
 @dataclass(frozen=True)
 class Trained:
-    """What one training gets.
+    """The result of one training.
 
     Attributes:
         weights: the adapter's file.
@@ -31,14 +31,14 @@ class Trained:
 
 
 async def train(runner: ModelRunner, request: Request, scope: Scope | None = None) -> Trained:
-    """Make a persistent adapter; a run that was killed goes on where it stopped.
+    """Make a persistent adapter; a run that was killed continues from its last checkpoint.
 
-    One that is cancelled, or fails, leaves nothing on disk.
+    A training that is cancelled or fails leaves no file.
 
     Args:
         runner: the model.
         request: examples and recipe; it needs no inputs.
-        scope: of Cog's run: it names the owner, and gets the metrics of each step taken.
+        scope: of Cog's run: names the owner, and receives the metrics of each step taken.
 
     Raises:
         InputError: the examples or the recipe do not fit.

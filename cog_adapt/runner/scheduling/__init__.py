@@ -1,1 +1,1 @@
-"""Who runs next on the model thread: tickets, ticks, fair queues, admission by memory."""
+"""The order of work on the model thread: tickets, ticks, fair queues, admission by memory."""

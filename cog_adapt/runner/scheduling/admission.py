@@ -1,11 +1,12 @@
-"""Admits work by the memory that it needs, and by count; those who wait take turns by owner.
+"""Admits work by the memory that it needs, and by count; waiting owners take turns.
 
-An adaptation, or a growing answer, says by a `MemoryDemand` what it needs, before it takes any.
-What fits beside those under way goes on at once; what does not is out of the scheduler, where it
-costs no tick, until enough of them have ended; what could not fit alone is refused. Next is the
-owner whose work has had the fewest bytes (`fair_queue`). A small one does not overtake a large one
-whose turn it is, so both have theirs; but nobody waits behind one whose owner has its share
-already. All but `submit` is the model thread's: there is no lock. This module knows no model.
+An adaptation, or a growing answer, states its needs by a `MemoryDemand` before it takes any memory.
+Work that fits beside the running work starts at once. Work that does not fit waits outside the
+scheduler, where it costs no tick, until enough has ended. Work that could not fit alone is refused.
+The owner whose work has had the fewest bytes is next (`fair_queue`). Small work does not overtake
+large work whose turn it is, so both get theirs; but work never waits behind an owner that has
+already used its share. All but `submit` belongs to the model thread: there is no lock. This module
+knows no model.
 """
 
 import logging
@@ -36,8 +37,8 @@ class _Run:
     """A piece of work, from its submission to its end.
 
     Attributes:
-        needed: None until it has said so.
-        elsewhere: of the work that it waits for; None before any.
+        needed: its demand; None before it is stated.
+        elsewhere: the other thread's work that it waits for, or None.
     """
 
     work: Generator[Any, None, Any]
@@ -59,10 +60,10 @@ class _Run:
 
 
 class _Turns(FairQueue[_Run]):
-    """Those who wait; owners pay in bytes, and who is dropped has paid nothing."""
+    """The waiting runs; owners pay in bytes, and a dropped run costs nothing."""
 
     def take(self, run: _Run) -> None:
-        """Take one out that goes on."""
+        """Remove a run that continues."""
         time, start, owners = self._time, self._starts(run.owner), len(self._rows)
         self.remove(run.owner, run)
         time.charge(run.owner, start - max(time.now, time.paid(run.owner)) + run.bytes)
@@ -74,7 +75,7 @@ class _Turns(FairQueue[_Run]):
 
 
 class _Outbox:
-    """The caller's outbox, which is not told that a run has left the scheduler to wait."""
+    """The caller's outbox, but for the message that a run leaves the scheduler to wait."""
 
     def __init__(self, outbox: SimpleQueue[Any]) -> None:
         self._outbox = outbox
@@ -85,11 +86,11 @@ class _Outbox:
 
 
 class Admission:
-    """Submits work of one kind, and lets that go on that fits.
+    """Submits work of one kind, and lets it continue when it fits.
 
     Args:
         scheduler: of the model thread.
-        held: what is under way, and its limits.
+        held: the memory of running work, and its limits.
         other: does the work that work here waits for (`Elsewhere`); None: it is done here.
     """
 
@@ -107,8 +108,8 @@ class Admission:
     ) -> Ticket[T]:
         """Submit work as `Scheduler.submit_long` does; with a part, as `submit_short`.
 
-        The caller's progress has a `Waiting` if it has to wait, and its error is an InputError if
-        it could not fit.
+        If the work has to wait, its caller's progress has a `Waiting`; if it could never fit, the
+        caller's error is an InputError.
         """
         ticket: Ticket[T] = Ticket()
         self._schedule(
@@ -122,7 +123,7 @@ class Admission:
     def gauges(
         self, bytes_name: str = "adaptation_bytes", waiting_name: str = "adaptations_waiting"
     ) -> dict[str, float]:
-        """Numbers for a server's metrics, under these names."""
+        """Return numbers for a server's metrics, under these names."""
         return {bytes_name: float(self._held.bytes), waiting_name: float(len(self._waiting))}
 
     def _schedule(self, run: _Run, ticket: Ticket[Any] | None) -> None:
@@ -141,7 +142,7 @@ class Admission:
         self._scheduler._submit(ticket or Ticket(), job)
 
     def _ticks(self, run: _Run) -> Generator[Any, None, Any]:
-        """Go on with a run until it ends or has to wait."""
+        """Continue a run until it ends or has to wait."""
         progress: Any = None
         try:
             while not isinstance(progress, EndMessage):
@@ -167,7 +168,7 @@ class Admission:
         return self._take(run, progress)
 
     def _leave_for(self, run: _Run, work: Elsewhere[Any]) -> EndMessage:
-        """Take a run out of the scheduler until another thread has done what it waits for."""
+        """Take a run out of the scheduler until another thread has done its `Elsewhere`."""
         assert self._other is not None
         ticks = self._ticks_elsewhere(run, work)
         next(ticks)  # begun, so that it lets the run go on also where it is closed at once
@@ -175,7 +176,7 @@ class Admission:
         return EndMessage(result=_PARKED)
 
     def _ticks_elsewhere(self, run: _Run, work: Elsewhere[Any]) -> Generator[None, None, None]:
-        """Do the work on the other thread, as long as somebody waits; then the run goes on."""
+        """Work on the other thread while the run has a caller; then the run continues."""
         try:
             yield None
             yield from takewhile(lambda _: not run.dropped, work.going_on())
@@ -189,7 +190,7 @@ class Admission:
             _end(run, error)
 
     def _take(self, run: _Run, needed: MemoryDemand) -> EndMessage | None:
-        """Give a run its memory, or let it wait."""
+        """Give a run its memory, or make it wait."""
         self._held.ask_limit()
         if run.bytes > self._held.most_of(run.owner):
             raise _refusal(run, self._held.most_of(run.owner))
@@ -204,7 +205,7 @@ class Admission:
         return EndMessage(result=_PARKED)
 
     def _leave(self, run: _Run) -> None:
-        """End a run; those that wait may fit now."""
+        """End a run; waiting runs may fit now."""
         try:
             run.work.close()
         finally:
@@ -212,7 +213,7 @@ class Admission:
             self._let_in()
 
     def _let_in(self) -> None:
-        """Let those who wait go on, in turn, as far as they fit."""
+        """Continue waiting runs, in turn, as far as they fit."""
         if self._letting_in:  # one that cannot go on leaves from in here
             return
         self._letting_in = True
@@ -227,12 +228,12 @@ class Admission:
             self._letting_in = False
 
     def _next_to_leave(self) -> _Run | None:
-        """Return the first whose owner's share has room, if all that is held leaves it room too."""
+        """Return the first run that fits its owner's share and the total."""
         run = next((run for run in self._waiting if not self._held.is_share_over(run)), None)
         return run if run is not None and (not self._held or self._held.fits(run)) else None
 
     def _go_on(self, run: _Run) -> None:
-        """Let a run go on; or, where the machine has less memory than before, end it."""
+        """Continue a run; end it if the machine has less memory than before."""
         if not self._held.fits(run):
             self._waiting.remove(run.owner, run)
             _end(run, _refusal(run, self._held.most_of(run.owner)))
@@ -246,7 +247,7 @@ class Admission:
             _end(run, error)
 
     def _forget_dropped(self) -> None:
-        """End those who wait and whose callers have gone; what they hold goes at once."""
+        """End waiting runs whose callers have gone, and free their memory at once."""
         for run in [run for run in self._waiting if run.dropped]:
             self._waiting.remove(run.owner, run)
             run.work.close()

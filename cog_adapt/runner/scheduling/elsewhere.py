@@ -1,4 +1,4 @@
-"""Work that a piece of work waits for while another thread does it. This module knows no thread."""
+"""Work that another thread does while a run waits for it. This module knows no thread."""
 
 from collections.abc import Generator
 from typing import Generic, TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Elsewhere(Generic[T]):
-    """Work for another thread; who yields it as progress goes on when it is done.
+    """Work for another thread; a run that yields it as progress continues when it is done.
 
     Args:
         work: a generator, whose steps are ticks of the other thread.
@@ -19,7 +19,7 @@ class Elsewhere(Generic[T]):
         self._error: Exception | None = None
 
     def going_on(self) -> Generator[None, None, None]:
-        """Do the work, and keep what it gives or raises for who waits."""
+        """Do the work, and keep its result or its error for the waiting run."""
         try:
             while True:
                 next(self._work)
@@ -30,7 +30,7 @@ class Elsewhere(Generic[T]):
             self._error = error
 
     def result(self) -> T:
-        """Return what the work gave, or raise what it raised; what is left of it is done here."""
+        """Return the work's result, or raise its error; unfinished work is finished here."""
         if not self._results and self._error is None:
             for _ in self.going_on():
                 continue

@@ -1,8 +1,8 @@
 """Start-time fair queueing (Goyal, Vin and Cheng 1996): owners share the model by virtual time.
 
-Each owner has a row of items, and pays for the seconds that its items took. The next item is of
-the owner who has paid least; who comes back after a pause has saved nothing. This module knows no
-thread and no work.
+Each owner has a row of items, and pays for the seconds that its items took. The next item belongs
+to the owner that has paid least; an owner that comes back after a pause has saved nothing. This
+module knows no thread and no work.
 """
 
 from collections import deque
@@ -15,10 +15,10 @@ _MOST_ACCOUNTS = 1_000  # of owners who wait for nothing: those behind the prese
 
 
 class VirtualTime:
-    """What each owner has paid; several queues may share one.
+    """The virtual time that each owner has paid; several queues may share one.
 
     Attributes:
-        now: the virtual time at which the item that was taken last began.
+        now: the virtual start of the item that was taken last.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class VirtualTime:
         return self._paid.get(owner, 0.0)
 
     def charge(self, owner: str, seconds: float) -> None:
-        """Let an owner pay for seconds of the model's time."""
+        """Charge an owner for seconds of the model's time."""
         self._paid[owner] = max(self.now, self.paid(owner)) + seconds
         if len(self._paid) > _MOST_ACCOUNTS:
             self._paid = {name: paid for name, paid in self._paid.items() if paid > self.now}
@@ -45,18 +45,18 @@ class _Row(Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """Items by owner; `pop` takes the oldest item of the owner who has paid least."""
+    """Items by owner; `pop` takes the oldest item of the owner that has paid least."""
 
     def __init__(self, time: VirtualTime) -> None:
         self._time = time
         self._rows: dict[str, _Row[T]] = {}
 
     def append(self, owner: str, item: T) -> None:
-        """Put an item at the end of its owner's row."""
+        """Add an item at the end of its owner's row."""
         self._rows.setdefault(owner, _Row(self._time.now)).items.append(item)
 
     def pop(self) -> T:
-        """Take an item; among owners who have paid the same, the one that waits longest."""
+        """Take an item; among owners with equal payments, the item that waits longest."""
         owner = min(self._rows, key=self._starts)
         self._time.now = max(self._time.now, self._starts(owner))
         row = self._rows.pop(owner)  # and back again behind the others
@@ -66,7 +66,7 @@ class FairQueue(Generic[T]):
         return item
 
     def remove(self, owner: str, item: T) -> None:
-        """Take a certain item out."""
+        """Remove a certain item."""
         row = self._rows[owner]
         row.items.remove(item)
         if not row.items:
@@ -77,7 +77,7 @@ class FairQueue(Generic[T]):
         self._rows.clear()
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the items, one of each owner in turn, first of who has paid least."""
+        """Yield the items, one of each owner in turn, the owner that has paid least first."""
         rows = [[*self._rows[owner].items] for owner in sorted(self._rows, key=self._starts)]
         for turn in zip_longest(*rows, fillvalue=None):
             yield from (item for item in turn if item is not None)

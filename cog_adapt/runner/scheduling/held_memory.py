@@ -1,4 +1,4 @@
-"""Counts the memory of work under way, in all and by owner. This module knows no schedule."""
+"""Counts the memory of running work, in all and by owner. This module knows no schedule."""
 
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
@@ -13,24 +13,24 @@ class Holder(Protocol):
 
     @property
     def owner(self) -> str:
-        """Whose it is; "" where there are no owners."""
+        """The owner, or "" without owners."""
 
     @property
     def bytes(self) -> int:
-        """What it has asked for."""
+        """The bytes that it asked for."""
 
 
 H = TypeVar("H", bound=Holder)
 
 
 class HeldMemory(Generic[H]):
-    """What work of one kind holds at once, and may.
+    """The memory that work of one kind holds, and its limits.
 
     Args:
-        limit: gives the bytes that all of it may have; it is asked while none has any.
-        owner_share: of the bytes, for one owner, where there are owners.
-        most_at_once: pieces of work under way; of eight or more one owner has three quarters.
-        setting: that says `most_at_once`, for messages.
+        limit: returns the bytes for all work; called only while no work holds any.
+        owner_share: the part of these bytes for one owner with a name.
+        most_at_once: pieces of running work; if eight or more, one owner has three quarters.
+        setting: the name of the setting behind `most_at_once`, for messages.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class HeldMemory(Generic[H]):
 
     @property
     def bytes(self) -> int:
-        """The sum; any thread may ask."""
+        """The sum; any thread may read it."""
         return self._by_owner.bytes
 
     def __len__(self) -> int:
@@ -56,21 +56,21 @@ class HeldMemory(Generic[H]):
         return len(self._by_owner)
 
     def ask_limit(self) -> None:
-        """Ask for the limit again, where nothing is held that would lessen it."""
+        """Ask for the limit again, provided that no held memory reduces it."""
         if not self._by_owner:
             most = self._limit()
             self._by_owner = OwnerBytes(most, int(most * self._owner_share), most_of_nobody=most)
 
     def add(self, work: H) -> None:
-        """Let work have what it asks for."""
+        """Give work the memory that it asks for."""
         self._by_owner.add((work.owner, work), work.bytes)
 
     def free(self, work: H) -> None:
-        """Take back what work has, if anything."""
+        """Take back the memory of work, if it has any."""
         self._by_owner.discard((work.owner, work))
 
     def fits(self, work: H) -> bool:
-        """Return whether work may go on beside what is under way."""
+        """Return whether work may run beside the running work."""
         has_room = self._by_owner.fits(work.owner, work.bytes)
         return has_room and not self._has_its_turns(work) and not self._is_full
 
@@ -79,13 +79,13 @@ class HeldMemory(Generic[H]):
         return self._by_owner.most_of(owner)
 
     def is_share_over(self, work: H) -> bool:
-        """Return whether its owner's other work has to end first."""
+        """Return whether other work of the same owner must end first."""
         is_shared = self.most_of(work.owner) < self._by_owner.most
         lacks_share = is_shared and self._by_owner.lacking(work.owner, work.bytes) > 0
         return self._has_its_turns(work) or lacks_share
 
     def words_of_wait(self, work: H, needed: MemoryDemand) -> str:
-        """Say what work waits for."""
+        """Return a sentence that says why work waits."""
         if self._has_its_turns(work):
             own = _counted(self._by_owner.count_of(work.owner), needed.work)
             return f"its turn: {own} of this owner under way, as many as may be ({self._setting})"

@@ -8,16 +8,16 @@ from cog_adapt.runner.scheduling.tickets import EndMessage, Job
 
 logger = logging.getLogger(__name__)
 Explain = Callable[[BaseException], BaseException]
-"""What work raised, to what its caller is explain of it."""
+"""Turns an exception raised by work into the one that its caller sees."""
 
 
 def unchanged(error: BaseException) -> BaseException:
-    """Tell what was raised."""
+    """Return the exception unchanged."""
     return error
 
 
 def advance(job: Job, explain: Explain = unchanged) -> bool:
-    """Run one tick of a job and tell its caller; return whether anything is left of it."""
+    """Run one tick of a job and inform its caller; return whether the job continues."""
     if job.dropped:
         abandon(job)
         return False
@@ -33,7 +33,7 @@ def advance(job: Job, explain: Explain = unchanged) -> bool:
 
 
 def who_may_join(job: Job, others: Iterable[Job]) -> list[Job]:
-    """Return the jobs of which a part may be done in the same tick."""
+    """Return the jobs that may have a part in the same tick."""
     if job.dropped or job.part is None or not job.part.ready:
         return []
     return [
@@ -49,8 +49,8 @@ def advance_together(
     """Run one tick for a job and for those of the others that fit.
 
     Returns:
-        Each job that had a share, and its share of the cost; where the tick failed, the one whose
-        turn it was, which has failed with it.
+        Each job that had a share, with its share of the cost; if the tick failed, only the job
+        whose turn it was, which has failed with it.
     """
     assert job.part is not None
     jobs = {id(one.part): one for one in (job, *others)}
@@ -68,7 +68,7 @@ def advance_together(
 
 
 def abandon(job: Job) -> None:
-    """Close work without a caller; log what its clean-up raises, since nobody waits for it."""
+    """Close work without a caller; log errors of its clean-up, which no caller would see."""
     try:
         job.work.close()
     except BaseException:  # the thread must outlive any model's clean-up
@@ -81,7 +81,7 @@ def _fail(job: Job, error: BaseException, explain: Explain) -> None:
 
 
 def _clear_frames(error: BaseException) -> None:
-    """Clear the frames of an error and of its causes, whose locals would keep activations alive."""
+    """Clear the frames of an error and its causes: their locals would keep activations alive."""
     seen: set[int] = set()  # an error may be its own cause
     link: BaseException | None = error
     while link is not None and id(link) not in seen:

@@ -1,16 +1,16 @@
-"""What a piece of work says of the memory that it is going to hold, before it takes any."""
+"""The memory that a piece of work is going to hold, stated before it takes any."""
 
 from typing import ClassVar, Protocol, runtime_checkable
 
 
 @runtime_checkable
 class MemoryDemand(Protocol):
-    """The bytes that work needs at once, and the words about it; `str` says how much.
+    """The bytes that work needs at once, with words for messages; `str` gives the size.
 
     Attributes:
-        work: what needs them, in words.
+        work: a description of the work.
         setting: the variable that bounds the bytes.
-        remedy: what a caller can do where they are too many.
+        remedy: a caller's way to need fewer bytes.
     """
 
     work: ClassVar[str]
@@ -19,4 +19,4 @@ class MemoryDemand(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Return how many."""
+        """Return the number of bytes."""

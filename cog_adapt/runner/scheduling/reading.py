@@ -1,10 +1,10 @@
-"""Reads what is large and comes from callers: one source at a time, owners in turn, on one thread.
+"""Reads large sources of callers: one at a time, owners in turn, on one thread.
 
-Decompressing and parsing in Python need the interpreter, as the model thread does after each
-operation. Several threads that parse would each hold it for a switch interval before the model
-thread has it back; so there is one, and the interval is short while it reads. A full collection of
-garbage holds the interpreter for as long as there are many objects, as many rows are: it waits
-until they are read. This module knows no formats.
+Decompressing and parsing in Python need the interpreter, and so does the model thread after each
+operation. Each of several parsing threads would hold the interpreter for a switch interval before
+the model thread has it back; so there is one such thread, and the interval is short while it reads.
+A full garbage collection holds the interpreter longer the more objects there are, and rows are
+many: it waits until they are read. This module knows no formats.
 """
 
 import asyncio
@@ -23,26 +23,26 @@ _SWITCH_SECONDS = 0.0005  # Python's own is ten times as long
 
 
 class Reading:
-    """The thread that reads, and its row of sources for each owner."""
+    """The thread that reads, and each owner's row of sources."""
 
     def __init__(self) -> None:
         self._scheduler = Scheduler("reading")
 
     def read(self, owner: str, read: Callable[[], T]) -> T:
-        """Have a source read in its owner's turn; returns and raises what `read` does."""
+        """Read a source in its owner's turn; returns and raises what `read` does."""
         return self._submit(owner, read).wait()
 
     async def read_async(self, owner: str, read: Callable[[], T], *, is_large: bool) -> T:
-        """Read as `read` does, from an event loop; a source nobody waits for is left unread.
+        """Read as `read` does, from an event loop; a source whose caller has left is skipped.
 
-        One that is not large is read at once, on any thread.
+        A source that is not large is read at once, on any thread.
         """
         if not is_large:
             return await asyncio.to_thread(read)
         return await self._submit(owner, read).wait_async()
 
     def close(self) -> None:
-        """Drop what waits and end the thread; waiting callers get `UnavailableError`."""
+        """Drop waiting sources and end the thread; their callers get `UnavailableError`."""
         self._scheduler.close()
 
     def _submit(self, owner: str, read: Callable[[], T]) -> Ticket[T]:
@@ -51,7 +51,7 @@ class Reading:
 
 
 def _giving_way(read: Callable[[], T]) -> T:
-    """Read so that others run in between; both switches are the process's, and are put back."""
+    """Read while other threads run in between; the process's two switches are restored."""
     usual, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(min(usual, _SWITCH_SECONDS))
     gc.disable()  # what is read has no cycles

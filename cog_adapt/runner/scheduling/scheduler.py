@@ -1,12 +1,12 @@
 """Runs all work on the model on one thread, in ticks that alternate between short and long work.
 
-Work is a generator, and each `next` on it is a tick. Between two ticks of long work the waiting
-pieces of short work get a tick each, so a prediction waits for at most one adaptation step. Whose
-turn it is among owners is decided by virtual time (`fair_queue`), over short and long work
-together. Pieces of short work that have a `SharedWork` may be done for several callers in one tick.
-The values that a generator yields go to its caller as progress; its return value is the result.
+Work is a generator, and each `next` on it is a tick. Between two ticks of long work each waiting
+piece of short work gets a tick, so a prediction waits for at most one adaptation step. Owners take
+turns by virtual time (`fair_queue`), over short and long work together. Pieces of short work that
+have a `SharedWork` may share one tick. Values that a generator yields go to its caller as progress;
+its return value is the result.
 
-To abandon work, the caller just drops its ticket: the thread sees that no reference is left. This
+A caller abandons its work by dropping the ticket: the thread sees that no reference is left. This
 module knows no model.
 """
 
@@ -42,7 +42,7 @@ class Scheduler:
 
     Args:
         name: of the thread.
-        clock: seconds, by which ticks are paid for.
+        clock: seconds; measures the cost of ticks.
     """
 
     def __init__(self, name: str = "model", clock: Callable[[], float] = time.monotonic) -> None:
@@ -65,8 +65,8 @@ class Scheduler:
 
         Args:
             work: a generator.
-            owner: who pays for its ticks.
-            part: of the work, where one tick can do several jobs'.
+            owner: pays for its ticks.
+            part: the work's `SharedWork`, if one tick can serve several jobs.
         """
         ticket: Ticket[T] = Ticket()
         job = Job(
@@ -86,8 +86,8 @@ class Scheduler:
 
         Args:
             work: a generator.
-            may_take: seconds that one of its ticks may last, where that is known to be long.
-            owner: who pays for its ticks.
+            may_take: seconds that one tick may last, if that is known to be long.
+            owner: pays for its ticks.
         """
         ticket: Ticket[T] = Ticket()
         return self._submit(
@@ -103,7 +103,7 @@ class Scheduler:
         )
 
     def beat(self) -> tuple[float, float]:
-        """Return for how many seconds the running tick has lasted, and may; 0 between ticks."""
+        """Return the running tick's age and its own limit, in seconds; 0 between ticks."""
         began = self._tick_began
         return (0.0, 0.0) if began is None else (time.monotonic() - began[0], began[1])
 
@@ -139,9 +139,9 @@ class Scheduler:
         self._drop_everything()
 
     def _run_short_work(self) -> None:
-        """Give as many ticks as pieces wait, and one to each that comes meanwhile.
+        """Run a tick for each waiting piece of short work, and one for each that arrives meanwhile.
 
-        Long work waits for no more than a round's seconds.
+        Long work waits for at most a round's seconds.
         """
         left, began = len(self._short), self._clock()
         while left > 0 and self._short and self._open:
@@ -166,7 +166,7 @@ class Scheduler:
         return self._short if job.short else self._long
 
     def _tick(self, queue: FairQueue[Job]) -> int:
-        """Run one tick; return how many pieces of work had a share in it."""
+        """Run one tick; return the number of pieces of work that had a share in it."""
         job = queue.pop()
         self._tick_began, began = (time.monotonic(), job.may_take), self._clock()
         scrub_thread()
@@ -179,13 +179,13 @@ class Scheduler:
         return len(shares)
 
     def _advance(self, job: Job) -> list[tuple[str, float]]:
-        """Run one tick of one job alone; who pays for it."""
+        """Run one tick of one job alone; charge its owner."""
         if advance(job, self.explain):
             self._queue_of(job).append(job.owner, job)
         return [(job.owner, 1.0)]
 
     def _run_together(self, job: Job, others: list[Job]) -> list[tuple[str, float]]:
-        """Run one tick for a job and for those of the others that fit; who pays which share."""
+        """Run one tick for a job and for those of the others that fit; charge their owners."""
         shares = advance_together(job, others, self.explain)
         if not shares:
             return [(job.owner, 1.0)]
@@ -209,7 +209,7 @@ class Scheduler:
 
 
 def _abandon_left(queue: FairQueue[Job]) -> None:
-    """Close what ticks together and was left, at once: what it keeps makes room for others."""
+    """Close dropped work that shares ticks at once: its memory makes room for others."""
     for job in [job for job in queue if job.part is not None and job.dropped] if queue else []:
         queue.remove(job.owner, job)
         abandon(job)

@@ -1,8 +1,8 @@
-"""Runs that several callers follow: what is asked twice at the same moment runs once.
+"""Runs that several callers follow: equal requests at the same moment run once.
 
-Each caller gets every step, those from before it came too. Who leaves stops nobody else; the last
-one that leaves cancels the run. Callers may be on several threads and event loops. This module
-knows no model.
+Each caller gets every step, including those before it came. A caller that leaves stops no other
+caller; the last one to leave cancels the run. Callers may be on several threads and event loops.
+This module knows no model.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ _POLL_SECONDS = 0.002
 
 @dataclass(frozen=True)
 class RunStart(Generic[R]):
-    """What begins a run.
+    """The start of a run.
 
     Attributes:
         ticket: of the work on the model thread.
-        conclude: makes the result of what the work gives, on a thread of its own.
+        conclude: makes the result from the work's return value, on a thread of its own.
     """
 
     ticket: Ticket[Any]
@@ -40,10 +40,10 @@ Begin = Callable[[], RunStart[R] | R]
 
 
 class SharedRun(Generic[R]):
-    """One run, and what has come of it.
+    """One run with its progress and its result.
 
     Args:
-        begun: what began it.
+        begun: the start of the run.
         pool: the threads on which results are made.
     """
 
@@ -56,7 +56,7 @@ class SharedRun(Generic[R]):
         self._lock = threading.Lock()
 
     async def follow(self, on_progress: Report) -> R:
-        """Report all progress, and return the result, or raise what the work raised."""
+        """Report all progress, and return the result, or raise the work's error."""
         shown = 0
         while True:
             result = self._received()
@@ -68,11 +68,11 @@ class SharedRun(Generic[R]):
             await asyncio.sleep(_POLL_SECONDS)
 
     def cancel(self) -> None:
-        """Let the model thread drop the work, since nobody waits for it."""
+        """Let the model thread drop the work: no caller follows it any more."""
         self._begun.ticket.left = True
 
     def _received(self) -> "Future[R] | None":
-        """Take what has come from the model thread, for all who follow."""
+        """Take the model thread's messages, for all followers."""
         ticket = self._begun.ticket
         with self._lock:
             ended = None if self._result else ticket._received(self._note, 0)
@@ -92,7 +92,7 @@ class SharedRun(Generic[R]):
 
 
 class SharedRuns:
-    """The runs that are under way, by key."""
+    """The runs in progress, by key."""
 
     def __init__(self) -> None:
         # weak: where an exception cuts off even the leaving, the run goes with its followers
@@ -102,12 +102,12 @@ class SharedRuns:
         self._pool = ThreadPoolExecutor(2, "adapters")
 
     async def follow(self, key: Hashable, begin: Begin[R], on_progress: Report) -> R:
-        """Follow the run of this key, begun where there is none.
+        """Follow the run of this key; begin it if there is none.
 
         Args:
-            key: of what is asked; what has the same key is the same.
-            begin: begins a run, or returns the result itself, where it has come meanwhile.
-            on_progress: called on this thread with each step, also with those from before.
+            key: of the request; equal keys mean equal work.
+            begin: begins a run, or returns the result if an equal run has ended meanwhile.
+            on_progress: called on this thread with each step, including earlier ones.
         """
         run = self._join(key, begin)
         if not isinstance(run, SharedRun):
@@ -119,7 +119,7 @@ class SharedRuns:
             self._leave(key, run)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Return whether somebody follows such a run."""
+        """Return whether a run of this key has followers."""
         return key in self._runs
 
     def close(self) -> None:

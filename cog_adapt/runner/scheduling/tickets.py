@@ -1,8 +1,8 @@
 """The two ends of submitted work: the caller's ticket and the model thread's job.
 
 The caller's side must survive an exception at any bytecode (Cog's cancellation). So it holds no
-Python lock, only queues whose operations are single C calls. A thread looks at its queue in turns;
-an event loop is woken, since eight streams that looked every 2 ms took a tenth of a core.
+Python lock, only queues whose operations are single C calls. A waiting thread polls its queue; an
+event loop is woken instead, since eight streams polled every 2 ms took a tenth of a core.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ class EndMessage:
 
 
 class Outbox(SimpleQueue[Any]):
-    """Messages for one caller, who may wait for them on an event loop."""
+    """Messages for one caller, which may wait for them on an event loop."""
 
     def __init__(self) -> None:
         self._wake: Callable[[], object] | None = None
 
     def put(self, message: Any, block: bool = True, timeout: float | None = None) -> None:  # noqa: ANN401 - progress may be anything
-        """Put a message, and wake who waits for one."""
+        """Add a message, and wake the waiting caller."""
         super().put(message)
         wake = self._wake
         if wake is not None:
@@ -66,7 +66,7 @@ class Ticket(Generic[T]):
         self.left = False
 
     def wait(self, on_progress: Progress | None = None) -> T:
-        """Wait for the result, or for what the work raises; report progress on this thread."""
+        """Wait for the result, or raise the work's error; report progress on this thread."""
         try:
             while (ended := self._received(on_progress, POLL_SECONDS)) is None:
                 continue
@@ -86,7 +86,7 @@ class Ticket(Generic[T]):
     async def stream_async(
         self, on_end: Callable[[T], None] | None = None
     ) -> AsyncGenerator[Any, None]:
-        """Yield progress as it comes, up to the end of the work; to stop reading cancels it.
+        """Yield progress as it comes, to the end of the work; closing the stream cancels it.
 
         Args:
             on_end: called with the result.
@@ -105,7 +105,7 @@ class Ticket(Generic[T]):
         return self.outbox.get()
 
     def _received(self, on_progress: Progress | None, seconds: float) -> EndMessage | None:
-        """Report progress until none comes for `seconds`; return the last message if it came."""
+        """Report progress until none comes for `seconds`; return the last message, if it came."""
         while True:
             try:
                 message = self.outbox.get(timeout=seconds)
@@ -123,25 +123,25 @@ class Ticket(Generic[T]):
 
 
 class SharedWork(Protocol):
-    """A job's work, where one tick can do a part of several jobs'."""
+    """A job's work that can share a tick with the work of other jobs."""
 
     @property
     def ready(self) -> bool:
-        """Whether others may join it now."""
+        """Whether other work may join it now."""
 
     @property
     def done(self) -> bool:
-        """Whether nothing of it is left, so that the job's generator ends at its next tick."""
+        """Whether it is finished, so that the job's generator ends at its next tick."""
 
     def run_with(self, others: Sequence[Any]) -> Sequence[tuple[Any, float]]:
-        """Do one tick for it and for those of the others that fit.
+        """Run one tick for this work and for those of the others that fit.
 
         Returns:
-            Each part that had a share of the tick, itself among them, and its share of the cost.
+            Each part that had a share of the tick, this work included, and its share of the cost.
         """
 
     def news(self) -> Any:  # noqa: ANN401 - progress may be anything
-        """Return the progress that a tick with others made of it, for its caller; None: none."""
+        """Return the progress that a shared tick made, for this work's caller, or None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,11 +149,11 @@ class Job:
     """The thread's end of the work: holds the outbox, but only a weak reference to the ticket.
 
     Attributes:
-        work: each `next` is a tick; what it yields is progress, what it returns the result.
+        work: each `next` is a tick; yielded values are progress, the return value is the result.
         short: whether its ticks run between those of long work.
-        owner: who pays for its ticks.
-        may_take: seconds that one tick may last, where that is known to be long.
-        part: by which others' work can be done in the same tick; None where it cannot.
+        owner: pays for its ticks.
+        may_take: seconds that one tick may last, if that is known to be long.
+        part: the work's `SharedWork`; None: it cannot share ticks.
     """
 
     work: Generator[Any, None, Any]

@@ -1,1 +1,1 @@
-"""The gradient self-test of a task: the gate that a process passes before it serves."""
+"""The gradient self-test of a task, which a process must pass before it serves."""

@@ -46,9 +46,9 @@ def probe_of(start: Start) -> tuple[dict[str, Tensor], Tensor]:
 
 
 def check_calling_contexts(start: Start) -> GradientReport:
-    """Compare the gradients of all calling contexts with one taken plainly.
+    """Compare the gradients of all calling contexts with a plain one.
 
-    All contexts are met at once; each alone only where the gradient then differs.
+    All contexts are combined at first; each is tried alone only if the gradient then differs.
     """
     began = time.perf_counter()
     step = _step(start)
@@ -77,7 +77,7 @@ def check_calling_contexts(start: Start) -> GradientReport:
 def _compare(
     step: GradientStep, start: Start, ways: Mapping[str, Callable[[], None]]
 ) -> list[Judged]:
-    """Compare the gradients that these ways leave with one taken plainly."""
+    """Compare the gradients of these ways with a plain one."""
     compared = [_Compared(name, way) for name, way in ways.items()]
     trained = {n: p for n, p in step.replica.named_parameters() if p.requires_grad}
     held = HeldGradients(trained)
@@ -92,7 +92,7 @@ def _compare(
 
 
 def _portions(template: nn.Module, trained: Mapping[str, nn.Parameter]) -> list[list[str]]:
-    """Return the names whose gradients are taken at once: all, unless that takes much memory.
+    """Return the names whose gradients are taken at once: all, unless that needs much memory.
 
     Every portion costs a forward and a backward for each way; SmolLM2's LoRA is 4 % of its base.
     """
@@ -111,7 +111,7 @@ class _Compared:
         self.apart = self.whole = self.seconds = 0.0
 
     def compare(self, held: HeldGradients, expected: Gradient) -> None:
-        """Take the gradients of these names, and add up how far they are from the plain ones."""
+        """Take the gradients of these names, and add up their difference from the plain ones."""
         began = time.perf_counter()
         try:
             with held.dropping():
@@ -129,7 +129,7 @@ class _Compared:
         self.whole += sum(_square(g) for g in expected.values())
 
     def judge(self, precision: Precision) -> Judged:
-        """Return the check, and its finding where the gradients differ."""
+        """Return the check, with its finding if the gradients differ."""
         if self.failure is not None:
             text = f"no gradient could be taken: {self.failure}"
             return Check(self.name, "failed", self.seconds), [Finding(self.name, "FAIL", text)]
@@ -163,7 +163,7 @@ def _step(start: Start) -> GradientStep:
 
 
 def _take_gradient(step: GradientStep, start: Start) -> None:
-    """Leave a gradient that is finite, where lowering a float16 scale can make it so."""
+    """Take a finite gradient, lowering a float16 scale if that is needed."""
     for _ in range(_MOST_SCALINGS):
         step.gradients(probe_of(start), _SEED)
         step.scaler.update()  # a float16 scale that overflowed is lowered; else nothing happens
@@ -173,7 +173,7 @@ def _take_gradient(step: GradientStep, start: Start) -> None:
 
 
 def _taken(parameters: Mapping[str, nn.Parameter]) -> Gradient:
-    """Take the gradients off their parameters."""
+    """Return the gradients, removed from their parameters."""
     gradient = {name: p.grad for name, p in parameters.items() if p.grad is not None}
     for parameter in parameters.values():
         parameter.grad = None
@@ -198,7 +198,7 @@ def _together(step: GradientStep, start: Start) -> None:
 
 
 def _square(tensor: Tensor) -> float:
-    """Return the sum of the squares, in float64 without a copy of the whole."""
+    """Return the sum of the squares in float64, without a copy of the whole."""
     return float(torch.linalg.vector_norm(tensor, dtype=torch.float64)) ** 2
 
 

@@ -1,7 +1,7 @@
-"""The conditions under which a pass of the whole self-test holds.
+"""The conditions under which a pass of the whole self-test is valid.
 
-Each is a text. A pass says nothing once one of them differs: other weights, other code of the task
-or of this package, another version, driver, card or flag.
+Each is a text. A pass is void once one of them differs: other weights, other code of the task or of
+this package, another version, driver, card or flag.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ _BACKEND_FLAGS = {
 
 
 def conditions_of(model: LoadedModel) -> dict[str, str]:
-    """Return what a pass of this model's self-test holds for, by name."""
+    """Return the conditions of a pass of this model's self-test, by name."""
     kinds = {type(part) for part in model.base.modules()}
     own, libraries = code_behind([type(model.task), *kinds])
     return {
@@ -56,7 +56,7 @@ def conditions_of(model: LoadedModel) -> dict[str, str]:
 
 
 def _values(task: Task) -> bytes:
-    """Return the task's own plain values, which its code alone does not tell."""
+    """Return the task's own plain values, which its code alone does not determine."""
     plain = {n: v for n, v in vars(task).items() if isinstance(v, Path) or not_plain(v) is None}
     return json.dumps(plain, sort_keys=True, default=str).encode()
 
@@ -91,7 +91,7 @@ def _card(device: torch.device) -> str:
 
 
 def _flags() -> dict[str, Any]:
-    """Return the flags by which the same operation may give other numbers."""
+    """Return the flags that may change an operation's numbers."""
     flags = {name: str(value) for name, value in process_flags().items()}
     for path, names in _BACKEND_FLAGS.items():
         backend: Any = torch.backends

@@ -1,7 +1,7 @@
-"""Keeps, beside the weights, that a whole self-test has passed, and under which conditions.
+"""Stores passes of the whole self-test beside the weights, with their conditions.
 
-A file holds one pass. What is missing, unreadable or of other conditions is no pass; and where none
-can be written, the next process tests the whole again.
+A file holds one pass. A missing, unreadable or outdated file counts as no pass. If none can be
+written, the next process runs the full test.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class KeptPasses:
         return kept
 
     def keep(self, conditions: Mapping[str, str], passed: KeptPass) -> None:
-        """Write a pass; where that fails, say so and go on."""
+        """Write a pass; a failed write is logged."""
         values = {"format": _FORMAT, "conditions": dict(conditions), "codes": passed.codes}
         text = json.dumps(values, indent=2, sort_keys=True)
         try:
@@ -63,7 +63,7 @@ class KeptPasses:
         self._remove_oldest()
 
     def drop(self, conditions: Mapping[str, str]) -> None:
-        """Remove a pass that is no longer true."""
+        """Remove a pass that is no longer valid."""
         with contextlib.suppress(OSError):
             self._path(conditions).unlink(missing_ok=True)
 
@@ -79,7 +79,7 @@ class KeptPasses:
 
 
 def _parsed(value: Any, conditions: Mapping[str, str]) -> KeptPass | None:  # noqa: ANN401 - JSON
-    """Return the pass that a file's content says, if it is one and of these conditions."""
+    """Return the pass in a file's content, if it is one and has these conditions."""
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         return None
     codes = value.get("codes")

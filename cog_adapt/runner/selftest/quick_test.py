@@ -1,7 +1,7 @@
-"""The short self-test: what a process checks at its start where the whole test has passed before.
+"""The short self-test: a process's first check if the whole test has passed before.
 
-The modes, one real step of an adaptation, and answers before and after it, by the code that serves
-and adapts; then every bit of the base.
+It checks the modes, one real step of an adaptation, and answers before and after it, with the code
+that serves and adapts; then every bit of the base.
 """
 
 import math
@@ -30,7 +30,7 @@ def check_quickly(model: LoadedModel, entry: Callable[..., object] | None) -> Gr
 
     Args:
         model: call on the thread that owns it.
-        entry: the door's function, checked for mode decorators that do nothing on `async`.
+        entry: the predictor's function, checked for mode decorators that have no effect on `async`.
     """
     return run_setup(_check, model, entry)
 
@@ -55,7 +55,7 @@ def _check(model: LoadedModel, entry: Callable[..., object] | None) -> GradientR
 
 
 class _QuickTest:
-    """One step, and what is served around it."""
+    """One step, with answers before and after it."""
 
     def __init__(self, model: LoadedModel, exam: Examination) -> None:
         self.model = model
@@ -80,7 +80,7 @@ class _QuickTest:
         return {"answers": len(self._answers)}
 
     def take_step(self) -> Numbers:
-        """Adapt for one step: it must have a finite loss and gradient, and move something."""
+        """Adapt for one step: its loss and gradient must be finite, and some tensor must change."""
         recipe = _recipe(self.model)
         before = self.model.start(self.probe, recipe).trained.tensors
         adaptation = finished(self.model.adapting(self.probe, recipe))
@@ -112,7 +112,7 @@ class _QuickTest:
         return {"loss": step.loss, "gradient norm": step.gradient_norm, "moved": len(moved)}
 
     def serve_after(self) -> Numbers:
-        """Let the trained adapter answer, then the base again: as before the step."""
+        """Let the trained adapter answer, then the base again, which must answer as before."""
         assert self._trained is not None
         assert self._untrained is not None
         own = self._served_by(self._trained)
@@ -140,7 +140,7 @@ class _QuickTest:
         return {}
 
     def judge_base(self) -> Numbers:
-        """Check that every bit of the base, and the process's flags, are as they were loaded."""
+        """Check that every bit of the base and the process's flags are unchanged."""
         changes = self.model.census.changes(self.model.base)
         if changes:
             self.exam.add(
@@ -152,7 +152,7 @@ class _QuickTest:
         return {"changes": len(changes)}
 
     def forget(self) -> None:
-        """Let the adapters of the test go, on the device too."""
+        """Drop the test's adapters, on the device too."""
         for adapter in filter(None, (self._untrained, self._trained)):
             self.model.predictions.modules.served.forget(adapter.id)
 
@@ -162,7 +162,7 @@ class _QuickTest:
 
 
 def _recipe(model: LoadedModel) -> Recipe:
-    """Return one step by gradients with the task's own method, or one that `auto` comes to."""
+    """Return one gradient step by the task's own method, or by one that `auto` chooses."""
     task = model.task
     method = task.method
     if method == AUTO:

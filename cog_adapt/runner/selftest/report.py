@@ -1,4 +1,4 @@
-"""The outcome of a self-test at any level, as values and as text."""
+"""The result of a self-test at any level, as values and as text."""
 
 import json
 import os
@@ -18,7 +18,7 @@ IS_OFF = "the gradient self-test is off (SELF_TEST=off): nothing proves that gra
 
 @dataclass(frozen=True)
 class SelfTestReport:
-    """The outcome of a self-test: a report for each precision, and one for calling contexts.
+    """The result of a self-test: a report for each precision, and one for calling contexts.
 
     Attributes:
         level: `full`, `quick` (one report) or `off` (none).
@@ -29,7 +29,7 @@ class SelfTestReport:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed; warnings do not count. A test that is off has not passed."""
+        """Whether no check failed; warnings do not count. A test that is off has not passed."""
         return self.level != OFF and not self._failed
 
     @property
@@ -42,11 +42,11 @@ class SelfTestReport:
         return tuple(dict.fromkeys(code for report in self.reports for code in report.codes))
 
     def strictly(self) -> "SelfTestReport":
-        """Return the report with what was left out, and what is unverified, as failures."""
+        """Return the report with skipped and unverified parts as failures."""
         return replace(self, reports=tuple(report.strictly() for report in self.reports))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers; `passed` is None where the test is off."""
+        """Plain dicts, lists, strings and numbers; `passed` is None if the test is off."""
         reports = [report.to_json() for report in self.reports]
         if self.level == OFF:
             return {"passed": None, "level": OFF, "detail": IS_OFF, "reports": reports}
@@ -65,10 +65,10 @@ class SelfTestReport:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that a report cannot be written to, before the test that it reports.
+    """Refuse a report's file before the test if it cannot be written.
 
     Raises:
-        ConfigError: it is a folder, lies in none, or may not be written.
+        ConfigError: it is a folder, its folder does not exist, or it may not be written.
     """
     folder = path.parent
     try:

@@ -1,13 +1,13 @@
-"""The gradient self-test of a task: the gate that a process passes before it serves.
+"""The gradient self-test of a task, which a process must pass before it serves.
 
     cog-adapt selftest [FILE:CLASS] [--json FILE]
 
-It joins the base with what an adaptation would start from (LoRA pairs, a head), and has
-`check_gradients` prove that every parameter gets its gradient, in each precision. Then it takes
-the same gradient where others may call from: another thread, an ambient inference mode, and with
-checkpointing on. The model is left bit for bit as it was.
+It joins the base with the start of an adaptation (LoRA pairs, a head), and lets `check_gradients`
+prove that every parameter gets its gradient, in each precision. Then it takes the same gradient in
+other calling contexts: another thread, an ambient inference mode, and with checkpointing on. The
+model is left bit for bit as it was.
 
-A pass is kept beside the weights. Where one is kept for the same conditions, a process's first test
+A pass is stored beside the weights. If one with the same conditions exists, a process's first test
 is the quick one (`quick_test`).
 """
 
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 def run_at_start(
     model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
 ) -> SelfTestReport:
-    """Run the first self-test of a process, at the level of the settings; otherwise as below."""
+    """Run the first self-test of a process, at the settings' level; else like `run_self_test`."""
     if settings.self_test == OFF:
         _log.warning(IS_OFF)
         return SelfTestReport((), OFF)
@@ -72,7 +72,7 @@ def run_at_start(
 def run_again(
     model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
 ) -> SelfTestReport:
-    """Run the whole self-test because somebody asks for it, and keep its pass."""
+    """Run the whole self-test on request, and store its pass."""
     return _run_and_keep(
         model, settings=settings, conditions=_conditions(model, settings), entry=entry
     )
@@ -81,7 +81,7 @@ def run_again(
 def _with_compiled_step(
     model: LoadedModel, report: SelfTestReport, entry: Entry | None
 ) -> SelfTestReport:
-    """Take a step by compiled blocks, which also warms them; the test before has compiled none."""
+    """Take a step with compiled blocks, which also warms them up; the test before compiled none."""
     if not model.compiles or not report.passed:
         return report
     return replace(report, reports=(*report.reports, check_quickly(model, entry)))
@@ -98,7 +98,7 @@ def _run_and_keep(
 
 
 def _conditions(model: LoadedModel, settings: RunnerSettings) -> dict[str, str]:
-    """Return what a pass holds for; nothing where that cannot be read, and no pass is kept."""
+    """Return the conditions of a pass; none if they cannot be read, and no pass is stored."""
     try:
         found = run_setup(conditions_of, model)
         return found | ({"strict": "1"} if settings.self_test_strict else {})
@@ -117,11 +117,11 @@ def _of_kept(kept: KeptPass) -> Finding:
 
 
 def run_self_test(model: LoadedModel, entry: Entry | None = None) -> SelfTestReport:
-    """Test a loaded model as a whole; call it on the thread that owns the model.
+    """Run the whole self-test of a loaded model, on the thread that owns it.
 
     Args:
         model: left bit for bit as it was.
-        entry: the door's function, checked for mode decorators that do nothing on `async`.
+        entry: the predictor's function, checked for mode decorators that have no effect on `async`.
     """
     before = copies_alive()
     try:
@@ -148,12 +148,12 @@ def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
 
 
 def _recipe(model: LoadedModel) -> Recipe:
-    """LoRA joins its pairs to the base; every other parameter is trained beside them."""
+    """Return a recipe in which LoRA adds its pairs and every other parameter is trained too."""
     return Recipe(method="lora" if lora_layers(model.template, model.task) else "all")
 
 
 def _exact(model: LoadedModel) -> Precision:
-    """float32 checks the graph's logic exactly, where the weights allow it."""
+    """Return float32, which checks the graph's logic exactly, if the weights allow it."""
     halves = any(p.dtype != torch.float32 for p in model.template.parameters())
     return model.precision if halves else Precision(model.precision.device)
 
@@ -183,7 +183,7 @@ def _check(
 
 
 def _fits(model: LoadedModel) -> bool:
-    """Return whether all of the base can be trained here, in float32 as an adaptation would."""
+    """Return whether memory allows training all of the base in float32, as an adaptation would."""
     entries = sum(p.numel() for p in model.template.parameters())
     return has_room(model.precision.device, int(_MOST_TIMES * 4 * entries))
 

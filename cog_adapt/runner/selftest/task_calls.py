@@ -25,7 +25,7 @@ SEED = 0
 
 
 class TaskCalls:
-    """The task, what earlier checks made of it for later ones, and ways to call it."""
+    """Calls the task, with the results of earlier checks."""
 
     def __init__(self, model: LoadedModel) -> None:
         self.model = model
@@ -41,9 +41,9 @@ class TaskCalls:
         self.precision = model.precision if halves else Precision(model.precision.device)
 
     def copy(self) -> nn.Module:
-        """Return a private copy of the model, with what `start` made.
+        """Return a private copy of the model, with the tensors that `start` made.
 
-        All copies share private weights, or, where there is no room for them, the base's.
+        All copies share private weights, or the base's if there is no room for others.
         """
         template = self.model.template
         named = dict(template.named_parameters())
@@ -60,7 +60,7 @@ class TaskCalls:
             return run_inference(function, module, self.precision, self.model.serve_mode)
 
     def call(self, hook: str, function: Callable[[], Any]) -> Any:  # noqa: ANN401
-        """Call one of the task's functions; an error of its is a finding with its line."""
+        """Call one of the task's functions; its error becomes a finding with its line."""
         try:
             return function()
         except Exception as error:  # noqa: BLE001 - the task may raise anything
@@ -71,7 +71,7 @@ class TaskCalls:
             return None
 
     def _remedy(self) -> str:
-        """Say what a function was given, once that is known."""
+        """Return the arguments of a function in words, once they are known."""
         if not self.batch or self.targets is None:
             return "Mend the line, or what it is given."
         batch = ", ".join(f"{name} {tuple(each.shape)}" for name, each in self.batch.items())
@@ -84,7 +84,7 @@ class TaskCalls:
         self.exam.add("FAIL", hook, f"{type(self.task).__name__}.{hook} {what}.")
 
     def losses(self, module: nn.Module, rows: slice = slice(None), seed: int = SEED) -> Any:  # noqa: ANN401
-        """Return whatever the task gives as losses of some rows of the probe, without gradients."""
+        """Return the task's losses of some rows of the probe, unchecked, without gradients."""
         assert self.targets is not None
         batch, targets = {n: t[rows] for n, t in self.batch.items()}, self.targets[rows]
         positions = range(len(self.targets))[rows]
@@ -96,6 +96,6 @@ class TaskCalls:
         return self.infer(loss, module, seed)
 
     def predict(self, module: nn.Module, batch: Batch, seed: int = SEED) -> Any:  # noqa: ANN401
-        """Return whatever the task predicts."""
+        """Return the task's predictions, unchecked."""
         task = self.task
         return self.infer(lambda m: task.predict(m, batch, self.labels, task.options), module, seed)

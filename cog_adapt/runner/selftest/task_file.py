@@ -1,4 +1,4 @@
-"""Loads a task from a user's file, and its model; a mistake there is one sentence."""
+"""Loads a task from a user's file, and its model; a mistake there becomes one sentence."""
 
 import difflib
 import importlib.util
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def load_task(reference: str) -> Task:
-    """Load the task that FILE:CLASS names; FILE alone names the one in it.
+    """Load the task that FILE:CLASS names; FILE alone means its only task.
 
     Raises:
         ConfigError: there is no such file or class, it is no task, the file has several, or its
@@ -84,7 +84,7 @@ def _is_task(value: object) -> bool:
 
 
 def _only(module: ModuleType, path: str) -> type[Task]:
-    """Return the one task that a file defines, without the classes that it builds on."""
+    """Return the only task that a file defines, without its base classes."""
     own = [k for k in vars(module).values() if _is_task(k) and k.__module__ == module.__name__]
     kinds = [kind for kind in own if not inspect.isabstract(kind)]
     if not kinds and len(own) == 1:
@@ -100,7 +100,7 @@ def _only(module: ModuleType, path: str) -> type[Task]:
 
 
 def _near(kind: type[Task], missing: list[str]) -> str:
-    """Name what a class has under almost the right names."""
+    """Return a class's names that resemble the right ones."""
     own = [name for name in vars(kind) if not name.startswith("_") and not hasattr(Task, name)]
     pairs = ((name, difflib.get_close_matches(name, own, 1)) for name in missing)
     named = [f"{near[0]} is near {name}: rename it" for name, near in pairs if near]

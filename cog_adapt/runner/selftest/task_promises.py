@@ -1,4 +1,4 @@
-"""Checks that a task keeps what `Task` promises; these checks take no gradient.
+"""Checks that a task fulfils the protocol of `Task`; these checks take no gradient.
 
 Each runs on a private copy of the model, with the task's own probe.
 """
@@ -48,10 +48,10 @@ def check_promises(model: LoadedModel) -> GradientReport:
 
 
 class _Inputs(TaskCalls):
-    """Checks of what goes into the model."""
+    """Checks of the model's inputs."""
 
     def judge_probe(self) -> Numbers:
-        """Check that the probe is some examples."""
+        """Check that the probe is a set of examples."""
         found: Any = self.call("probe", self.task.probe)
         if self.exam.has("probe"):
             return {}
@@ -82,7 +82,7 @@ class _Inputs(TaskCalls):
         return {"layers": len(layers)}
 
     def judge_encoding(self) -> Numbers:
-        """Check that `encode` and `encode_targets` keep one row for each example."""
+        """Check that `encode` and `encode_targets` return one row for each example."""
         task, count = self.task, len(self.probe)
         batch: Any = self.call("encode", lambda: encoded(task, [e.input for e in self.probe]))
         labels: Any = self.call("labels", lambda: task.labels(self.probe))
@@ -112,7 +112,7 @@ class _Inputs(TaskCalls):
         return {"rows": count}
 
     def judge_start(self) -> Numbers:
-        """Check that `start` gives rows for all labels, under names that `head` matches."""
+        """Check that `start` returns rows for all labels, under names that `head` matches."""
         task, labels = self.task, self.task.labels(self.probe)
         copy = self.copy()
         made: Any = self.call(
@@ -146,10 +146,10 @@ class _Inputs(TaskCalls):
 
 
 class _Promises(_Inputs):
-    """Checks of what comes out of the model, after those of what goes in."""
+    """Checks of the model's outputs, after those of its inputs."""
 
     def judge_losses(self) -> Numbers:
-        """Check that there is a loss for each example, which does not depend on the others."""
+        """Check that each example has a loss that does not depend on the other examples."""
         module, count = self.copy(), len(self.probe)
         losses: Any = self.call("loss", lambda: self.losses(module))
         if self.exam.has("loss"):
@@ -177,7 +177,7 @@ class _Promises(_Inputs):
         return {"apart": apart}
 
     def _remedy_for_rows(self, module: nn.Module, losses: Tensor) -> str:
-        """Say how to make losses independent: that of noise if the loss draws any."""
+        """Return the remedy for dependent losses; for a loss with noise, the noise by row."""
         other = self.losses(module, seed=SEED + 1)
         if torch.allclose(losses, other, rtol=_SAME):
             return "Let no example see the others"
@@ -187,7 +187,7 @@ class _Promises(_Inputs):
         )
 
     def judge_predictions(self) -> Numbers:
-        """Check that `predict` gives a plain answer to each input, and writes to nothing."""
+        """Check that `predict` gives a plain answer to each input, and changes nothing."""
         module, count = self.copy(), len(self.probe)
         census = Census.of(module)
         answers: Any = self.call("predict", lambda: self.predict(module, self.batch))

@@ -1,1 +1,1 @@
-"""Adapters as things that their owners keep: files, metadata, names, budgets, formats."""
+"""Adapters that owners keep: files, metadata, names, budgets, formats."""

@@ -1,4 +1,4 @@
-"""How many bytes of adapters are kept, and for how long: of the settings, or of the machine."""
+"""The bytes and the age of stored adapters: from the settings, or derived from the machine."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ _PART_OF_MEMORY, _PART_OF_DISK = 8, 4  # an eighth, a quarter
 
 @dataclass(frozen=True)
 class StorageBudgets:
-    """The most that is kept.
+    """The limits of stored adapters.
 
     Attributes:
         memory: bytes of adapters in memory.
         memory_of_owner: of them, those of one owner.
         disk: bytes of adapters on disk.
         disk_of_owner: of them, those of one owner.
-        days: after which an unused adapter goes, unless it is pinned or has a name; 0: never.
+        days: after which an unused adapter is removed, unless it is pinned or named; 0: never.
     """
 
     memory: int
@@ -29,7 +29,7 @@ class StorageBudgets:
 
 
 def budgets_of(settings: RunnerSettings) -> StorageBudgets:
-    """Fill in what the settings leave to the machine."""
+    """Derive the limits that the settings leave to the machine."""
     own_memory = share_of(memory_bytes(), settings.memory_share)
     memory = settings.adapter_memory_bytes or own_memory // _PART_OF_MEMORY
     whole_disk = settings.disk_bytes or whole_disk_bytes(settings.weights_dir)

@@ -1,4 +1,4 @@
-"""What a server may do with the adapters of a runner; docs/predictor-protocol.md describes it.
+"""The adapter operations that a server offers; docs/predictor-protocol.md describes them.
 
 Every method may be called on any thread, also while predictions run.
 """
@@ -19,21 +19,22 @@ from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 
 Reading = Callable[[str, Callable[[], Adapter]], Adapter]
-"""Reads a file for an owner, in turn with whatever else is read."""
+"""Reads a file for an owner, in turn with other reads."""
 
 FORMATS = ("safetensors", "peft", "receipt")
 _SHOWN = 80
 
 
 class Adapters:
-    """The adapters of a runner, as things that owners have.
+    """The adapters of a runner, by owner.
 
     Args:
-        store: where they are.
+        store: of the adapters.
         check: returns an adapter that fits the runner's base, and refuses others (WeightsError).
         peft: PEFT's format for that base.
-        forget: drops what is known of an owner's adaptations: of one key, or, None, of all.
-        reading: has an uploaded file read; at once and on the caller's thread where it is left out.
+        forget: drops an owner's cached adaptations of one key, or, with None, of all.
+        reading: reads an uploaded file on a thread of its own; without it the caller's thread
+            reads.
     """
 
     def __init__(
@@ -51,16 +52,16 @@ class Adapters:
         self._reading = reading
 
     def describe(self, owner: str | None) -> list[dict[str, Any]]:
-        """Return the metadata of an owner's adapters, oldest first; None: of all owners'."""
+        """Return the metadata of an owner's adapters, oldest first; None: of all owners."""
         return [known.to_json() for known in self._store.describe(owner)]
 
     def export(self, owner: str, adapter_id: str, format: str, folder: Path) -> Path:
         """Write an adapter into a folder: safetensors, a .zip of PEFT's two files, or its receipt.
 
         Raises:
-            InputError: the format is another, has no place for what the adapter trains, or there is
-                no receipt.
-            AdapterNotFound: nobody lets this owner use such an adapter.
+            InputError: the format is unknown or cannot hold the adapter's method, or there is no
+                receipt.
+            AdapterNotFound: this owner may use no such adapter.
             WeightsError: its file is damaged.
             StoreError: the folder cannot be written.
         """
@@ -79,7 +80,7 @@ class Adapters:
         return path
 
     def _receipt(self, owner: str, adapter_id: str) -> Mapping[str, Any]:
-        """Return how an owner's own adapter was made: who it is shared with need not know."""
+        """Return the receipt of an owner's own adapter; sharing does not include the receipt."""
         known = self._store.known(adapter_id, owner)
         decision = self._store.decisions.of_adapter(owner, known.id)
         if known.owner != owner or decision is None or not decision.receipt:
@@ -90,7 +91,7 @@ class Adapters:
         return decision.receipt
 
     def take(self, owner: str, path: Path) -> dict[str, Any]:
-        """Keep the adapter of an uploaded file, ours or PEFT's, and return its metadata.
+        """Store the adapter of an uploaded file, in this format or PEFT's, and return its metadata.
 
         Raises:
             InputError: the file is no adapter of this base; the message says why.
@@ -110,10 +111,11 @@ class Adapters:
     def change(self, owner: str, adapter_id: str, changes: Mapping[str, object]) -> dict[str, Any]:
         """Change name, notes, expires_at, pinned or shared; return the metadata.
 
-        `owner` alone gives it to another owner; who may do that is the caller's to say.
+        A change of `owner` stands alone and gives the adapter away; the caller checks the
+        permission.
 
         Raises:
-            InputError: another key, or a value that is not allowed.
+            InputError: a key is unknown, or its value not allowed.
             AdapterNotFound: this owner has no such adapter.
             StoreError: the disk is full.
         """
@@ -128,7 +130,7 @@ class Adapters:
         return changed.to_json()
 
     def remove(self, owner: str, adapter_id: str) -> dict[str, Any]:
-        """Remove an adapter everywhere; `children` are the ids that were made from it.
+        """Remove an adapter everywhere; `children` are the ids of adapters made from it.
 
         Raises:
             AdapterNotFound: this owner has no such adapter.
@@ -137,15 +139,15 @@ class Adapters:
         return {"removed": True, "children": self._store.remove(adapter_id, owner)}
 
     def forget(self, owner: str, key: str | None = None) -> None:
-        """Forget what was decided for this key, where no adapter was made; None: all."""
+        """Forget decisions for this key that made no adapter; None: for all keys."""
         self._forget(owner, key)
 
     def note(self, owner: str, adapter_id: str, metadata: Mapping[str, Any] | None) -> None:
-        """Know an adapter as another process has written it; None: it is gone from here too."""
+        """Take over an adapter's metadata from another process; None: it was removed there."""
         known = None if metadata is None else Metadata.from_json(json.dumps(metadata).encode())
         if known is not None or metadata is None:
             self._store.note(adapter_id, owner, known)
 
     def watch(self, callback: Watcher) -> None:
-        """Call `callback(owner, adapter_id, metadata)` at each change; None: it is gone."""
+        """Call `callback(owner, adapter_id, metadata)` at each change; metadata None: removed."""
         self._store.watch(callback)

@@ -1,4 +1,4 @@
-"""What an owner may change of an adapter, and how each value is checked."""
+"""The changes that an owner may make to an adapter's metadata, and the check of each value."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ _SHOWN = 80
 
 
 def checked_changes(changes: Mapping[str, object]) -> dict[str, Any]:
-    """Check changes by name; what they give is of the types of `Metadata`.
+    """Check changes by name, and return values of the types of `Metadata`.
 
     Raises:
         InputError: a name is unknown, or a value not allowed.
@@ -34,7 +34,7 @@ def checked_changes(changes: Mapping[str, object]) -> dict[str, Any]:
 def apply_changes(
     known: Metadata, changes: Mapping[str, Any], next_version: NextVersion
 ) -> Metadata:
-    """Return what is known after checked changes; a new name makes the name's next version."""
+    """Return the metadata after checked changes; a new name gets the name's next version."""
     changed = replace(known, **changes)
     if changed.name == known.name:
         return changed

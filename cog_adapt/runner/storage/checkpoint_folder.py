@@ -1,7 +1,7 @@
-"""The folder of unfinished trainings' states, bounded in age and in bytes, also of one owner.
+"""The folder of unfinished trainings' checkpoints, bounded in age and in bytes, also by owner.
 
-A state outlives only a kill: the end of a training removes it, whichever end that is. What is
-never asked for again goes when it is too old, or when the folder is full.
+A checkpoint outlives only a kill: the end of a training, of whatever kind, removes it. A checkpoint
+that no request asks for again is removed when it is too old, or when the folder is full.
 """
 
 import contextlib
@@ -28,16 +28,16 @@ _log = logging.getLogger(__name__)
 
 
 class CheckpointFolder:
-    """A folder of `<key>.safetensors` files, of an owner `<place>-<key>.safetensors`.
+    """A folder of `<key>.safetensors` files, or `<place>-<key>.safetensors` for an owner.
 
     Args:
-        folder: made when the first state is written.
+        folder: made when the first checkpoint is written.
         days: after which a file is removed.
         most_bytes: of all files.
-        most_of_owner: bytes of one owner's files; None: all. Files without an owner may have all.
+        most_of_owner: bytes of one owner's files; None: all. Files without an owner may use all.
 
     Attributes:
-        writer: writes states beside the model's thread, which a disk must not hold up.
+        writer: writes checkpoints beside the model thread, which must not wait for a disk.
     """
 
     def __init__(
@@ -56,40 +56,42 @@ class CheckpointFolder:
         self._most_of_owner = most_of_owner or most_bytes
 
     def close(self) -> None:
-        """Wait until what is being written is written."""
+        """Wait until all checkpoints under way are written."""
         self.writer.shutdown()
 
     def begin(self, key: str, owner: str = "") -> Path:
-        """Return the file for the state of an owner's training that begins."""
+        """Return the file for the checkpoint of an owner's training that begins."""
         place = f"{place_of(owner)}-" if owner else ""
         path = self._folder / f"{place}{key}.safetensors"
         self._removed.pop(path, None)
         return path
 
     def remove(self, path: Path) -> None:
-        """Remove the state of a training that has ended, though its last step may write it now."""
+        """Remove the checkpoint of a training that has ended, even one being written."""
         self._removed[path] = None
         while len(self._removed) > _MOST_REMOVED:
             self._removed.popitem(last=False)
         path.unlink(missing_ok=True)
 
     def take_over(self, earlier: str, path: Path) -> None:
-        """Go on with a state that was kept under another name, where `path` has none."""
+        """Move a checkpoint from an earlier name to `path`, unless `path` has one."""
         kept = self._folder / f"{earlier}.safetensors"
         if kept.exists() and not path.exists():
             kept.replace(path)
 
     def drop(self, key: str) -> None:
-        """Remove the state of this key, where there is one."""
+        """Remove the checkpoint of this key, if there is one."""
         if key:
             self.remove(self.begin(key))
 
     def tidy(self, written: Path | None = None) -> None:
-        """Remove what is too old, and the oldest of what is too much, in all or of one owner.
+        """Remove expired checkpoints, then the oldest until all budgets are met.
+
+        The budgets are the folder's and each owner's.
 
         Args:
-            written: the file that was just written, which stays unless its training has ended, or
-                it alone is too much: then no state of this training is kept.
+            written: the file that was just written. It stays, unless its training has ended or it
+                alone exceeds the budget; then no checkpoint of this training is kept.
         """
         most, most_of_owner = self._most_bytes, self._most_of_owner
         kept: OwnerBytes[str] = OwnerBytes(most, most_of_owner, most_of_nobody=most)
@@ -108,7 +110,7 @@ class CheckpointFolder:
                 self._give_up(path, size)
 
     def _give_up(self, path: Path, size: int) -> None:
-        """Keep no state of a training from now on."""
+        """Keep no further checkpoint of a training."""
         self.remove(path)
         _log.warning(
             "training %s goes on, but from its start if it is killed: its state has %d bytes; the "
@@ -120,7 +122,7 @@ class CheckpointFolder:
         )
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield the states, and the drafts of those that were being written."""
+        """Yield the checkpoints, and the drafts of those that were being written."""
         for path in self._folder.glob("*.safetensors*"):
             with contextlib.suppress(FileNotFoundError):  # another process was first
                 yield path, path.stat()
@@ -140,7 +142,7 @@ def folder_of(settings: RunnerSettings) -> CheckpointFolder:
 
 
 def checkpoints_in(folder: CheckpointFolder, file: Path, every: int) -> Checkpoints:
-    """Return how a run leaves its state in a file, and goes on from it."""
+    """Return the checkpoints of a run in one file: how it saves its state and continues from it."""
 
     def write(state: TrainingState) -> None:
         save_state(state, file)

@@ -1,7 +1,7 @@
-"""What adaptations came to, by what was asked: found again instead of done again.
+"""The results of adaptations by key, so that an equal request finds its result.
 
 A decision is a small file, `decisions/<key>-<family>-<adapter>.json`, in its owner's folder of
-adapters. It goes with its adapter. This module knows no model and no tensors.
+adapters. It is removed with its adapter. This module knows no model and no tensors.
 """
 
 import json
@@ -31,18 +31,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Decision:
-    """What one adaptation came to.
+    """The result of one adaptation.
 
     Attributes:
-        key: of what was asked (`AdaptationKey.whole`).
+        key: of the adaptation (`AdaptationKey.whole`).
         family: of the same without the examples.
-        adapter: its id; None where the base answers.
-        report: as the request that made it was given it.
+        adapter: its id; None: the base answers.
+        report: as the request that made it received it.
         receipt: how it was made.
         rows: a digest of each example.
-        started_from: the id of the adapter of fewer examples that it went on from; None: of none.
+        started_from: the id of the adapter of fewer examples that it continued from, or None.
         is_complete: whether the recipe ran to its end.
-        state: name of the state that an unfinished one goes on from.
+        state: name of the checkpoint that an unfinished adaptation continues from.
     """
 
     key: str
@@ -57,12 +57,12 @@ class Decision:
 
     @property
     def file_name(self) -> str:
-        """What its file is called."""
+        """The name of its file."""
         return f"{self.key}-{self.family}-{self.adapter or BASE}.json"
 
     @classmethod
     def from_json(cls, text: bytes) -> Self | None:
-        """Read what was written; None where it is damaged."""
+        """Read a decision's file; None if it is damaged."""
         try:
             values = json.loads(text)
             return cls(**(values | {"rows": tuple(values["rows"])}))
@@ -71,7 +71,7 @@ class Decision:
 
 
 class Decisions:
-    """The decisions of all owners, on any thread.
+    """The decisions of all owners, usable on any thread.
 
     Args:
         root: the folder of adapters.
@@ -86,13 +86,13 @@ class Decisions:
     def find(
         self, owner: str, key: str, *, fresh: bool = False, exact: bool = False
     ) -> Decision | None:
-        """Find what ran to its end for this key.
+        """Find a complete decision for this key.
 
         Args:
-            owner: whose it is.
-            key: of what is asked.
-            fresh: whether one that went on from fewer examples does not count.
-            exact: whether only those count that say that they can be repeated bit for bit.
+            owner: of the decision.
+            key: of the adaptation.
+            fresh: whether a decision that continued from fewer examples is ignored.
+            exact: whether only decisions that are repeatable bit for bit count.
         """
         found = self.recent(owner, key, fresh=fresh, exact=exact)
         if found is not None:
@@ -102,24 +102,24 @@ class Decisions:
     def recent(
         self, owner: str, key: str, *, fresh: bool = False, exact: bool = False
     ) -> Decision | None:
-        """Find what memory has: all that this process has just decided."""
+        """Find a decision in memory: one that this process made lately."""
         with self._lock:
             found = self._recent.get((self._folder(owner), key), {}).values()
             return _first(found, fresh=fresh, exact=exact)
 
     def largest_part(self, owner: str, family: str, rows: Collection[str]) -> Decision | None:
-        """Find the adapter that was made of most of these examples, and of no others."""
+        """Find the adapter that was made from the most of these examples, and from no others."""
         wanted = set(rows)
         found = self._all(owner, lambda name: name[1] == family and name[2] != BASE)
         fitting = [each for each in found if each.is_complete and set(each.rows) < wanted]
         return max(fitting, key=lambda each: len(set(each.rows)), default=None)
 
     def of_adapter(self, owner: str, adapter_id: str) -> Decision | None:
-        """Find how an adapter was made; None where nobody knows."""
+        """Find the decision that made an adapter, or None."""
         return next(iter(self._all(owner, lambda name: name[2] == adapter_id)), None)
 
     def keep(self, owner: str, decision: Decision) -> None:
-        """Keep a decision; a full disk costs its survival of a restart."""
+        """Store a decision; on a full disk it is lost at the next restart."""
         folder = self._folder(owner)
         self._note(folder, decision)
         try:
@@ -131,27 +131,30 @@ class Decisions:
             self._drop(owner, name)
 
     def copy(self, owner: str, adapter_id: str, receiver: str) -> None:
-        """Keep how an adapter was made for another owner too, with its receipt."""
+        """Store an adapter's decision and receipt for another owner too."""
         for decision in self._all(owner, lambda name: name[2] == adapter_id):
             self.keep(receiver, replace(decision, state=""))
 
     def drop(self, owner: str, adapter_id: str) -> None:
-        """Drop what an adapter was decided by: it is gone."""
+        """Drop the decisions of an adapter that was removed."""
         for name in self._names(owner, lambda name: name[2] == adapter_id):
             self._drop(owner, name)
 
     def on_change(self, owner: str, adapter_id: str, known: object) -> None:
-        """Watch an owner's adapters: None for what is known of one, and it is gone."""
+        """Watch an owner's adapters: metadata None means that the adapter was removed."""
         if known is None:
             self.drop(owner, adapter_id)
 
     def drop_key(self, owner: str, key: str | None = None) -> None:
-        """Drop what was decided for a key; None: all of an owner's."""
+        """Drop an owner's decisions for a key; None: all."""
         for name in self._names(owner, lambda name: key in (None, name[0])):
             self._drop(owner, name)
 
     def watch(self, on_drop: OnDrop) -> None:
-        """Call with the owner and each decision that is dropped, on its thread."""
+        """Call `callback` with the owner and each decision that is dropped.
+
+        The call is made on the thread that drops it.
+        """
         self._on_drop.append(on_drop)
 
     def _folder(self, owner: str) -> Path:
@@ -159,13 +162,13 @@ class Decisions:
         return (self._root / "owners" / place if place else self._root) / "decisions"
 
     def _all(self, owner: str, wanted: Wanted) -> list[Decision]:
-        """Read what is wanted by key, family and adapter, the latest first."""
+        """Read the decisions with this key, family and adapter, the latest first."""
         folder, names = self._folder(owner), self._names(owner, wanted)[:_MOST_LOOKED_AT]
         read = (self._read(folder, name) for name in names)
         return [decision for decision in read if decision is not None]
 
     def _names(self, owner: str, wanted: Wanted) -> list[str]:
-        """Name the files of an owner that are wanted, the latest first."""
+        """Return the file names of an owner's matching decisions, the latest first."""
         folder = self._folder(owner)
         with self._lock:
             recent = [names for (place, _), names in self._recent.items() if place == folder]
@@ -221,7 +224,7 @@ def _first(found: Iterable[Decision], *, fresh: bool, exact: bool) -> Decision |
 
 
 def _times_in(folder: Path) -> dict[str, float]:
-    """Return when each file of a folder was written."""
+    """Return the time of the last write of each file in a folder."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name: entry.stat().st_mtime for entry in entries}

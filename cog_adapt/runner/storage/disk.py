@@ -1,4 +1,4 @@
-"""Which adapters lie on disk, by bytes, and which have to make room.
+"""The adapters on disk by bytes, and the choice of those that make room.
 
 This module reads no files and takes no lock.
 """
@@ -42,11 +42,11 @@ class Disk:
         self._by_owner.add(key, size)
 
     def discard(self, key: Key) -> None:
-        """Count an adapter no more."""
+        """Stop counting an adapter."""
         self._by_owner.discard(key)
 
     def make_room(self, key: Key, size: int, index: Index) -> list[Key]:
-        """Choose the adapters that go for another: unpinned, unnamed, the longest unused first.
+        """Choose the adapters to remove for a new one: unpinned, unnamed, the longest unused first.
 
         Raises:
             StoreError: there is no room for it.
@@ -79,7 +79,7 @@ class Disk:
 
 
 def _until(missing: int, keys: Iterable[Key], size_of: Callable[[Key], int]) -> Iterator[Key]:
-    """Yield keys until their sizes make up what is missing."""
+    """Yield keys until their sizes cover the missing bytes."""
     for key in keys:
         if missing <= 0:
             return

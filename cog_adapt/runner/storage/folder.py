@@ -1,7 +1,7 @@
-"""The files of adapters on disk: `<id>.safetensors`, and `<id>.json` with what is known of it.
+"""The files of adapters on disk: `<id>.safetensors`, and `<id>.json` with the metadata.
 
-An owner's lie in `owners/<place>`; those of nobody in the folder itself. This module knows no
-budget and keeps nothing in memory.
+An owner's files lie in `owners/<place>`; those without an owner in the folder itself. This module
+knows no budget and keeps nothing in memory.
 """
 
 import fcntl
@@ -39,23 +39,23 @@ class Folder:
         self._leave: weakref.finalize[..., Folder] | None = None
 
     def path(self, key: Key) -> Path:
-        """Say where an adapter's file lies, or would."""
+        """Return the path of an adapter's file; the file need not exist."""
         place, adapter_id = key
         return (self.root / "owners" / place if place else self.root) / f"{adapter_id}.safetensors"
 
     def holds(self, key: Key) -> bool:
-        """Return whether the adapter's file is there."""
+        """Return whether the adapter's file exists."""
         return is_id(key[1]) and self.path(key).is_file()
 
     def write(self, key: Key, content: bytes) -> Path:
-        """Write an adapter, whole or not at all; one that is there stays (StoreError)."""
+        """Write an adapter, whole or not at all; an existing file stays (StoreError)."""
         path = self.path(key)
         if not path.exists():
             write_whole(path, content)
         return path
 
     def write_metadata(self, key: Key, known: Metadata) -> None:
-        """Write what is known of an adapter, whole or not at all (StoreError)."""
+        """Write an adapter's metadata, whole or not at all (StoreError)."""
         text = json.dumps(known.to_json(), indent=1).encode()
         write_whole(self.path(key).with_suffix(".json"), text)
 
@@ -63,7 +63,7 @@ class Folder:
         """Read an adapter's file.
 
         Raises:
-            WeightsError: it is missing or cannot be read.
+            WeightsError: the file is missing or cannot be read.
         """
         path = self.path(key)
         try:
@@ -74,19 +74,19 @@ class Folder:
             ) from error
 
     def read_metadata(self, key: Key, owner: str | None) -> Metadata | None:
-        """Read what is known of an adapter; one from before there was any is taken in.
+        """Read an adapter's metadata; a file from before there was metadata gets some.
 
         Args:
             key: its place and id.
-            owner: None where only the place is known.
+            owner: None if only the place is known.
 
         Returns:
-            None where there is no such adapter.
+            None if there is no such adapter.
         """
         return self.read_written(key) or _taken_in(self.path(key), _owner_of(key[0], owner))
 
     def read_written(self, key: Key) -> Metadata | None:
-        """Read what is written of an adapter, now; None where nothing is."""
+        """Read an adapter's metadata as it is on disk now, or None."""
         try:
             known = Metadata.from_json(self.path(key).with_suffix(".json").read_bytes())
         except OSError:
@@ -95,7 +95,7 @@ class Folder:
         return known if is_its_own else None
 
     def read_versions(self, place: str) -> dict[str, int]:
-        """Read the last version of each name that a place gave."""
+        """Read the last version of each name that a place has given."""
         try:
             versions = json.loads(self._versions(place).read_bytes())
         except (OSError, ValueError):
@@ -103,12 +103,12 @@ class Folder:
         return {name: int(version) for name, version in versions.items()}
 
     def write_versions(self, place: str, versions: dict[str, int]) -> None:
-        """Write the last version of each name that a place gave (StoreError)."""
+        """Write the last version of each name that a place has given (StoreError)."""
         write_whole(self._versions(place), json.dumps(versions).encode())
 
     @contextmanager
     def locked(self, place: str) -> Iterator[None]:
-        """Hold a place's metadata and versions for one process at a time (StoreError)."""
+        """Hold the lock on a place's metadata and versions: one process at a time (StoreError)."""
         path = self._versions(place).with_suffix(".lock")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ class Folder:
             yield  # the end of the file's life is that of the lock
 
     def use(self) -> None:
-        """Show other processes that this one goes on with what it has read, until it closes."""
+        """Mark the folder as in use by this process, until `close`."""
         if self._leave is not None or not self.root.is_dir():
             return
         with suppress(OSError):  # a folder that cannot be written, or a disk without locks
@@ -131,7 +131,7 @@ class Folder:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def is_in_use(self) -> bool:
-        """Return whether a process, this one too, goes on with what it has read."""
+        """Return whether any process, including this one, uses the folder."""
         try:
             with (self.root / _IN_USE).open() as file:
                 return not _is_locked_now(file)
@@ -139,7 +139,7 @@ class Folder:
             return False
 
     def close(self) -> None:
-        """Show that nothing is read or kept here any more."""
+        """Remove this process's mark."""
         if self._leave is not None:
             self._leave()
             self._leave = None
@@ -150,7 +150,7 @@ class Folder:
         self.remove_content(key)
 
     def remove_content(self, key: Key) -> None:
-        """Remove an adapter's tensors; what is known of it stays (StoreError)."""
+        """Remove an adapter's tensors; its metadata stays (StoreError)."""
         _remove(self.path(key))
 
     def places(self) -> Iterator[str]:
@@ -160,7 +160,7 @@ class Folder:
             yield from filter(_PLACE.fullmatch, sorted(os.listdir(self.root / "owners")))
 
     def ids(self, place: str) -> set[str]:
-        """Return the ids of the adapters of a place, tensors on disk or not."""
+        """Return the ids of the adapters of a place, with or without tensors on disk."""
         try:
             names = os.listdir(self.path((place, "")).parent)
         except FileNotFoundError:
@@ -177,7 +177,7 @@ _IN_USE = "in-use.lock"
 
 
 def _lock(file: IO[str]) -> None:
-    """Wait for the lock of an open file, which other processes hold for milliseconds."""
+    """Wait for the lock of an open file; other processes hold it for milliseconds."""
     end = time.monotonic() + _LOCK_SECONDS
     while not _is_locked_now(file):
         if time.monotonic() > end:
@@ -197,10 +197,10 @@ def _is_locked_now(file: IO[str]) -> bool:
 
 
 def checked_content(content: bytes, adapter_id: str) -> Adapter:
-    """Read an adapter from its bytes, which must be the ones that its id was drawn from.
+    """Read an adapter from its bytes, and check them against its id.
 
     Raises:
-        WeightsError: they are others.
+        WeightsError: the bytes do not give this id.
     """
     adapter = adapter_from_bytes(content, f"adapter {adapter_id}")
     if adapter.id != adapter_id:
@@ -221,14 +221,14 @@ def _remove(path: Path) -> None:
 
 
 def _owner_of(place: str, owner: str | None) -> str:
-    """Name the owner; where nobody says who that is, by the place."""
+    """Return the owner; if it is unknown, the place."""
     if owner is not None:
         return owner
     return f"sha256:{place}" if place else ""
 
 
 def _taken_in(path: Path, owner: str) -> Metadata | None:
-    """Describe an adapter that lies there without metadata; None where it is none."""
+    """Describe an adapter that lies in the folder without metadata; None: it is no adapter."""
     try:
         header, tensors = header_of(path)
         about = path.stat()

@@ -1,7 +1,7 @@
-"""All adapters that are known, by place and id, in memory.
+"""The index of all adapters in memory, by place and id.
 
-A place is the folder of one owner: a digest of the owner's name, "" where there are no owners.
-This module reads no files and takes no lock: `AdapterStore` does.
+A place is the folder of one owner: a digest of the owner's name, or "" without owners. This module
+reads no files and takes no lock: `AdapterStore` does.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ Key = tuple[str, str]
 
 
 def place_of(owner: str) -> str:
-    """Name the place of an owner; an owner's name need not be a name of a folder."""
+    """Return the place of an owner; an owner's name may be no valid folder name."""
     return hashlib.sha256(owner.encode()).hexdigest()[:32] if owner else ""
 
 
@@ -33,19 +33,19 @@ class Index:
         return sum(map(len, self._places.values()))
 
     def __contains__(self, key: Key) -> bool:
-        """Return whether an adapter is known."""
+        """Return whether an adapter is in the index."""
         return key[1] in self._places.get(key[0], {})
 
     def __getitem__(self, key: Key) -> Metadata:
-        """Return what is known of an adapter (KeyError)."""
+        """Return an adapter's metadata (KeyError)."""
         return self._places[key[0]][key[1]]
 
     def get(self, key: Key) -> Metadata | None:
-        """Return what is known of an adapter; None: nothing, or nothing any more."""
+        """Return an adapter's metadata, or None."""
         return self._places.get(key[0], {}).get(key[1])
 
     def __setitem__(self, key: Key, known: Metadata) -> None:
-        """Note what is known of an adapter."""
+        """Store an adapter's metadata."""
         if key in self:
             self._unlink(key)
         self._places.setdefault(key[0], {})[key[1]] = known
@@ -58,7 +58,7 @@ class Index:
             self.note_last(key[0], {known.name: version})
 
     def __delitem__(self, key: Key) -> None:
-        """Forget an adapter (KeyError)."""
+        """Remove an adapter (KeyError)."""
         self._unlink(key)
         del self._places[key[0]][key[1]]
         if not self._places[key[0]]:
@@ -69,7 +69,7 @@ class Index:
         return dict(self._last.get(place, {}))
 
     def note_last(self, place: str, versions: dict[str, int]) -> None:
-        """Note versions that were given: a name never gives one twice."""
+        """Store the versions that were given: a name never gives one twice."""
         last = self._last.setdefault(place, {})
         last |= {name: max(version, last.get(name, 0)) for name, version in versions.items()}
 
@@ -80,10 +80,10 @@ class Index:
                 yield (each, adapter_id), known
 
     def find(self, reference: Reference, asker: Asker) -> Key | None:
-        """Find the adapter that a reference means to an asker; None: there is none.
+        """Find the adapter that a reference means to an asker, or None.
 
         Raises:
-            SeveralOwners: adapters of several owners are meant.
+            SeveralOwners: the reference fits adapters of several owners.
         """
         candidates = self._candidates(reference, asker)
         found = choose(candidates.values(), reference, asker)
@@ -103,7 +103,7 @@ class Index:
                 self._names.pop((key[0], known.name), None)
 
     def _candidates(self, reference: Reference, asker: Asker) -> dict[Key, Metadata]:
-        """Find what may be meant: of the asker's and of what is shared; for an admin, of all."""
+        """Find the adapters that an asker may use: own and shared ones; for an admin, all."""
         places = [*self._places] if asker.sees_all else [place_of(asker.owner)]
         keys = [key for place in places for key in self._named(reference, place)]
         for text in (reference.text, reference.name):
@@ -111,7 +111,7 @@ class Index:
         return {key: self[key] for key in keys}
 
     def _named(self, reference: Reference, place: str) -> Iterator[Key]:
-        """Yield what a place calls so."""
+        """Yield a place's adapters of this name."""
         if (place, reference.text) in self:
             yield place, reference.text
         for adapter_id in self._names.get((place, reference.name), {}).values():
@@ -119,5 +119,5 @@ class Index:
 
 
 def _texts(known: Metadata) -> tuple[str, ...]:
-    """Return by what an adapter may be asked for."""
+    """Return the references that fit an adapter."""
     return (known.id,) if known.name is None else (known.id, known.name)

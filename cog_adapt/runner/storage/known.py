@@ -1,4 +1,4 @@
-"""What is known of every adapter: found, changed, written beside the files, told to watchers.
+"""The metadata of all adapters: looked up, changed, saved as JSON, sent to watchers.
 
 This module reads no tensors.
 """
@@ -34,8 +34,8 @@ class KnownAdapters:
     """The metadata of all owners' adapters.
 
     Args:
-        folder: where the adapters lie.
-        remote: where copies of them lie; None: nowhere.
+        folder: of the adapters.
+        remote: of their copies; None: there are none.
     """
 
     def __init__(self, folder: Folder, remote: Remote | None) -> None:
@@ -52,8 +52,8 @@ class KnownAdapters:
         """Find the adapter that a reference means to an asker.
 
         Raises:
-            AdapterNotFound: none.
-            InputError: adapters of several owners are meant.
+            AdapterNotFound: there is none.
+            InputError: the reference fits adapters of several owners.
         """
         reference = parse_reference(text)
         found = self._find(reference, asker)
@@ -65,7 +65,7 @@ class KnownAdapters:
         return found
 
     def own(self, adapter_id: str, owner: str) -> Key:
-        """Find an adapter that an owner has, by id (AdapterNotFound)."""
+        """Find an owner's own adapter by id (AdapterNotFound)."""
         key = (place_of(owner), adapter_id)
         if key not in self.index:
             self.refresh(owner)
@@ -75,14 +75,14 @@ class KnownAdapters:
         return key
 
     def of(self, key: Key) -> Metadata:
-        """Return what is known of an adapter (AdapterNotFound: it was removed meanwhile)."""
+        """Return an adapter's metadata (AdapterNotFound: it was removed meanwhile)."""
         known = self.index.get(key)
         if known is None:
             raise not_found(key[1])
         return known
 
     def add(self, key: Key, known: Metadata) -> None:
-        """Note an adapter; one that is known already stays as it is (StoreError)."""
+        """Add an adapter; the metadata of a known one stays (StoreError)."""
         with self._lock:
             if key in self.index:
                 return
@@ -90,7 +90,7 @@ class KnownAdapters:
         self._write(key)
 
     def change(self, key: Key, change: Callable[[Metadata, NextVersion], Metadata]) -> Metadata:
-        """Change what is known of an adapter (StoreError, AdapterNotFound)."""
+        """Change an adapter's metadata (StoreError, AdapterNotFound)."""
         place = key[0]
         with self._folder.locked(place):
             self.index.note_last(place, self._folder.read_versions(place))
@@ -105,12 +105,12 @@ class KnownAdapters:
         return changed
 
     def note(self, key: Key, known: Metadata) -> None:
-        """Know an adapter as another process has written it; nobody is told."""
+        """Take over metadata that another process wrote; watchers are not called."""
         with self._lock:
             self.index[key] = _with_uses(known, self.index.get(key))
 
     def note_use(self, key: Key) -> None:
-        """Count a use; the files know of it a minute later, if there is another, or at the end."""
+        """Count a use; files are updated at the next use a minute later, or at the end."""
         with self._lock:
             known = self.index.get(key)
             if known is None:  # removed while it was read, which costs no answer
@@ -121,12 +121,12 @@ class KnownAdapters:
             self._write_use(key)
 
     def write_uses(self) -> None:
-        """Write the uses that the files do not know of."""
+        """Write the uses that the files lack."""
         for key in [*self._used]:
             self._write_use(key)
 
     def forget(self, key: Key) -> None:
-        """Know an adapter no more, whose files are gone."""
+        """Remove an adapter from the index; its files are gone."""
         with self._lock:
             if key not in self.index:
                 return
@@ -136,11 +136,11 @@ class KnownAdapters:
         self._tell(owner, key[1], None)
 
     def watch(self, watcher: Watcher) -> None:
-        """Call with owner, id and metadata at each change, on its thread; None: it is gone."""
+        """Call `callback` with owner, id and metadata at each change; None: removed."""
         self._watchers.append(watcher)
 
     def refresh(self, owner: str | None) -> None:
-        """Take in what another process, or an earlier version, left; None: of all owners."""
+        """Read the adapters that other processes or versions left; None: of all owners."""
         places = [*self._folder.places()] if owner is None else [place_of(owner)]
         for place in places:
             self._take_in(place, owner)
@@ -169,14 +169,14 @@ class KnownAdapters:
         self._tell(known.owner, key[1], known)
 
     def _written(self, key: Key) -> Metadata:
-        """Return what is known, as another process may have changed it (AdapterNotFound)."""
+        """Return the metadata on disk, which another process may have changed (AdapterNotFound)."""
         known, written = self.of(key), self._folder.read_written(key)
         if written is None and self._remote is None and not self._folder.holds(key):
             raise not_found(key[1])
         return known if written is None else _with_uses(written, known)
 
     def _write_use(self, key: Key) -> None:
-        """Write a use; that it cannot be written must not cost an answer."""
+        """Write a use; a failed write must not cost an answer."""
         self._used.pop(key, None)
         try:
             with self._folder.locked(key[0]):
@@ -204,7 +204,7 @@ class KnownAdapters:
 
 
 def _write_far_away(remote: Remote, key: Key, known: Metadata) -> None:
-    """Write what is known far away too; that it cannot be written costs no change."""
+    """Write metadata to the remote store too; a failed write does not undo the change."""
     try:
         remote.write_metadata(key, known)
     except StoreError as error:
@@ -221,7 +221,7 @@ def _with_uses(known: Metadata, here: Metadata | None) -> Metadata:
 def _new_here(
     index: Index, folder: Folder, place: str, owner: str | None
 ) -> Iterator[tuple[Key, Metadata]]:
-    """Yield what a place's folder has that is not known yet, or not as this owner's."""
+    """Yield a folder's adapters that are not yet known as this owner's."""
     for adapter_id in folder.ids(place):
         key = (place, adapter_id)
         before = index.get(key)
@@ -234,7 +234,7 @@ def _new_here(
 def _new_far_away(
     index: Index, remote: Remote, owner: str | None
 ) -> Iterator[tuple[Key, Metadata]]:
-    """Yield what a store far away has of an owner's that is not known yet; None: of all."""
+    """Yield an owner's adapters in the remote store that are not yet known; None: of all owners."""
     for key in remote.keys(None if owner is None else place_of(owner)):
         known = remote.read_metadata(key) if key not in index else None
         if known and known.id == key[1] and place_of(known.owner) == key[0]:

@@ -1,4 +1,4 @@
-"""Adapters in memory, by bytes; the longest unused goes first.
+"""Adapters in memory, bounded in bytes (LRU).
 
 This module reads no files and takes no lock.
 """
@@ -12,14 +12,14 @@ from cog_adapt.runner.storage.index import Key
 
 @dataclass
 class Counts:
-    """How often a tier had what was asked for."""
+    """The hits and misses of one tier."""
 
     hits: int = 0
     misses: int = 0
 
 
 class Memory:
-    """The adapters that need no reading.
+    """The adapters in memory.
 
     Args:
         most: bytes of all.
@@ -41,7 +41,7 @@ class Memory:
         return len(self._adapters)
 
     def get(self, key: Key) -> Adapter | None:
-        """Return an adapter; None where it is not in memory."""
+        """Return an adapter, or None."""
         if key not in self._adapters:
             self.counts.misses += 1
             return None
@@ -50,7 +50,7 @@ class Memory:
         return self._adapters[key]
 
     def put(self, key: Key, adapter: Adapter) -> bool:
-        """Keep an adapter, and let others go; False where it is too big to be kept at all."""
+        """Store an adapter and evict others; False if it is too large to be stored."""
         place = key[0]
         if adapter.nbytes > self._by_owner.most_of(place):
             return False
@@ -61,6 +61,6 @@ class Memory:
         return True
 
     def drop(self, key: Key) -> None:
-        """Let an adapter go."""
+        """Remove an adapter."""
         self._adapters.pop(key, None)
         self._by_owner.discard(key)

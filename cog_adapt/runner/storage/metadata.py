@@ -1,4 +1,4 @@
-"""What is known of an adapter beside its tensors: who has it, how it was made, what it is called.
+"""An adapter's metadata: its owner, its provenance, its name.
 
 This module knows no files and no budgets.
 """
@@ -21,21 +21,21 @@ _PACKAGES = ("torch", "transformers", "safetensors", "cog-adapt")
 
 
 def now() -> str:
-    """Return the time in UTC as ISO 8601; all have one width, so they sort as texts."""
+    """Return the time in UTC as ISO 8601; all texts have one width, so they sort by time."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """How an adapter was made; None or empty where nobody knows.
+    """How an adapter was made; None or empty if unknown.
 
     Attributes:
         recipe: with all its defaults filled in.
-        examples: how many it was trained on, held-out ones included.
+        examples: the number of training examples, held-out ones included.
         examples_digest: SHA-256 of them in hex.
-        score_before: mean held-out score of the start.
+        score_before: mean held-out score at the start.
         score_after: the same of the adapter.
-        parent: the id of the adapter that the adaptation went on from.
+        parent: the id of the adapter that the adaptation continued from.
     """
 
     recipe: Mapping[str, Any] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Metadata:
-    """One adapter of one owner; docs/predictor-protocol.md has the meaning of each."""
+    """One adapter of one owner; docs/predictor-protocol.md gives the meaning of each field."""
 
     id: str
     owner: str
@@ -75,7 +75,7 @@ class Metadata:
 
     @classmethod
     def of(cls, adapter: Adapter, size: int, owner: str, made: Provenance) -> Self:
-        """Describe an adapter that has just been made or taken in."""
+        """Describe an adapter that was just made or uploaded."""
         time = now()
         return cls(
             id=adapter.id,
@@ -92,7 +92,7 @@ class Metadata:
 
     @classmethod
     def from_json(cls, text: _Content) -> Self | None:
-        """Read what `to_json` wrote; None where it is damaged."""
+        """Read what `to_json` wrote; None if it is damaged."""
         try:
             values = json.loads(text)
             known = {name: values[name] for name in (each.name for each in fields(cls))}
@@ -108,11 +108,11 @@ class Metadata:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the budget of the disk must leave it: it is pinned or has a name."""
+        """Whether the disk's budget leaves it in place: it is pinned or named."""
         return self.pinned or self.name is not None
 
     def is_expired(self, now: datetime | None = None) -> bool:
-        """Return whether its time is over."""
+        """Return whether the adapter has expired."""
         return is_expired(self, now)
 
 
@@ -129,6 +129,6 @@ def versions() -> dict[str, str]:
 
 
 def digest_of(examples: Sequence[Example]) -> str:
-    """SHA-256 of examples, in hex."""
+    """Return the SHA-256 of examples, in hex."""
     rows = [[example.input, example.target] for example in examples]
     return hashlib.sha256(json.dumps(rows, default=repr).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Which ids and names adapters have, and the refusal of an unknown one.
+"""The ids and names that adapters may have, and the refusal of an unknown adapter.
 
 This module knows no store.
 """
@@ -21,7 +21,7 @@ def check_name(name: object) -> str:
     """Return a name that an adapter may have.
 
     Raises:
-        InputError: it may not.
+        InputError: the name is not allowed.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name) or is_id(name):
         raise InputError(
@@ -32,7 +32,7 @@ def check_name(name: object) -> str:
 
 
 def not_found(reference: str) -> AdapterNotFound:
-    """Make the refusal of what is unknown: of another owner's adapter it says the same."""
+    """Return the refusal of an unknown adapter; another owner's adapter gets the same refusal."""
     return AdapterNotFound(
         f"adapter {reference[:_SHOWN]!r} is not known here; an id has 16 hex digits and comes from "
         "an earlier answer of this server, and a name is `name` or `name@v2`. Send its examples "

@@ -1,7 +1,7 @@
 """PEFT's `adapter_config.json`: written for an adapter's LoRA pairs, and read with care.
 
-PEFT reads names of layers as regular expressions. They are written as such and read as plain names
-only: an expression of somebody else's may run for ever.
+PEFT reads names of layers as regular expressions. They are written as such, but read as plain names
+only: a stranger's expression may take unbounded time.
 """
 
 import json
@@ -32,7 +32,7 @@ def written_config(
 
     Args:
         ranks: of each layer with a pair.
-        scales: what each pair's output is multiplied by.
+        scales: the factor of each pair's output.
         saved: the modules that are stored whole.
     """
     usual_rank = Counter(ranks.values()).most_common(1)[0][0] if ranks else 8
@@ -59,7 +59,7 @@ def read_config(content: bytes) -> dict[str, Any]:
     """Read a config of LoRA.
 
     Raises:
-        InputError: it is no JSON object, or asks for something that no pair of matrices is.
+        InputError: it is no JSON object, or asks for more than a pair of matrices.
     """
     try:
         config = json.loads(content)
@@ -79,7 +79,7 @@ def read_config(content: bytes) -> dict[str, Any]:
 
 
 def read_scales(config: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, float]:
-    """Return what each layer's pair is multiplied by: alpha / r, or alpha / sqrt(r).
+    """Return the factor of each layer's pair: alpha / r, or alpha / sqrt(r).
 
     Raises:
         InputError: an alpha is no number, or a pattern no plain name.
@@ -110,16 +110,16 @@ def _number(alpha: object, path: str) -> float:
 
 
 def _names_of(path: str) -> Iterator[str]:
-    """Yield what a pattern may call a layer: its whole name, and each end of it after a dot."""
+    """Yield the patterns that may name a layer: its whole name, and each suffix after a dot."""
     yield f"^{path}"
     yield path
     yield from (path[found.end() :] for found in re.finditer(r"\.", path))
 
 
 def _plain(pattern: str) -> str:
-    """Return the name that a pattern is (InputError where it is more than a name).
+    """Return the name in a pattern (InputError if it is more than a name).
 
-    A `^` before it stays: it is the whole name of a layer then, not the end of one.
+    A leading `^` stays: the name is then a layer's whole name, not a suffix.
     """
     name = re.sub(r"\\([.\-])", r"\1", pattern)
     if not _PLAIN.fullmatch(name):
@@ -131,12 +131,12 @@ def _plain(pattern: str) -> str:
 
 
 def _pattern(values: Mapping[str, float], usual: float) -> dict[str, float]:
-    """Return the entries that differ from the usual one, each for exactly one layer."""
+    """Return the entries that differ from the most common one, each for exactly one layer."""
     return {f"^{re.escape(path)}": value for path, value in values.items() if value != usual}
 
 
 def _alpha(scale: float, rank: int) -> float:
-    """Return the alpha that PEFT divides by the rank to get this scale, an int where it is one."""
+    """Return the alpha that PEFT divides by the rank to get this scale, an int if whole."""
     alpha = scale * rank
     near = (alpha, math.nextafter(alpha, math.inf), math.nextafter(alpha, -math.inf))
     exact = next((each for each in near if each / rank == scale), alpha)

@@ -1,7 +1,7 @@
 """PEFT's format: an adapter as a .zip of `adapter_config.json` and `adapter_model.safetensors`.
 
-What is written, `peft.PeftModel.from_pretrained` loads; what PEFT trained, is read. The numbers
-that the model then gives are the same. Pickles are never read.
+`peft.PeftModel.from_pretrained` loads the written files, and adapters that PEFT trained can be
+read; the model's outputs are the same. Pickles are never read.
 """
 
 import io
@@ -49,7 +49,7 @@ class PeftFormat:
 
     Attributes:
         template: the base's structure.
-        base: its digest, which PEFT's own files do not have.
+        base: its digest, which PEFT's own files lack.
         head: full-match regex of the tensors that have a row for each label (`Task.head`).
         labels: of a task with a fixed set.
     """
@@ -63,7 +63,7 @@ class PeftFormat:
         """Return an adapter as a .zip.
 
         Raises:
-            InputError: PEFT has no format for what the adapter's method trains.
+            InputError: PEFT has no format for the adapter's method.
         """
         if adapter.method not in _METHODS:
             raise InputError(
@@ -84,7 +84,7 @@ class PeftFormat:
         return _zipped(written_config(ranks, scales, modules), content)
 
     def read(self, path: Path) -> Adapter:
-        """Read an adapter of a .zip; whether it fits the base is for the caller to check.
+        """Read an adapter from a .zip; the caller checks whether it fits the base.
 
         Raises:
             InputError: it is no .zip of the two files, or not plain LoRA.
@@ -107,7 +107,7 @@ class PeftFormat:
         )
 
     def _saved(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return modules whole, as PEFT stores them; what an adapter lacks is the base's."""
+        """Return whole modules, as PEFT stores them; parts that an adapter lacks are the base's."""
         whole: dict[str, Tensor] = {}
         modules = dict(self.template.named_modules())
         for path in sorted({_path(name) for name in tensors}):
@@ -127,7 +127,7 @@ class PeftFormat:
         return whole | dict(tensors)
 
     def _labels(self, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-        """Name the rows of a head that PEFT trained: it knows no labels."""
+        """Return names for the rows of a head that PEFT trained: PEFT stores no labels."""
         rows = [t.shape[0] for n, t in tensors.items() if re.fullmatch(self.head, n) and t.dim()]
         if not rows or len(self.labels) == rows[0]:
             return self.labels
@@ -147,7 +147,7 @@ def _theirs(name: str) -> str:
 
 
 def _ours(name: str) -> str:
-    """Return a parameter's name in the base (InputError where it cannot be one's)."""
+    """Return a parameter's name in the base (InputError if it cannot be one)."""
     short = name.removeprefix(_PREFIX) if len(name) <= _MOST_NAME else name
     for leaf, theirs in _LEAVES.items():
         if short != name and short.endswith(f".{theirs}"):
@@ -161,7 +161,7 @@ def _ours(name: str) -> str:
 
 
 def _header(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return what one of our files says of itself; nothing where PEFT wrote it."""
+    """Return the header of one of this project's files; empty if PEFT wrote the file."""
     try:
         header = json.loads(metadata.get(FORMAT, "{}"))
     except (ValueError, RecursionError):
@@ -200,7 +200,7 @@ def _unzipped(path: Path) -> tuple[bytes, bytes]:
 
 
 def _entries(archive: ZipContent) -> list[zipfile.ZipInfo]:
-    """Return where the two files are, each there once, whatever folder they lie in."""
+    """Return the paths of the two files, each present once, in whatever folder."""
     found = sorted(archive.members, key=lambda member: _file_name(member.filename))
     if [_file_name(member.filename) for member in found] != [CONFIG, TENSORS]:
         raise InputError(

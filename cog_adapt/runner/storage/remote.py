@@ -1,6 +1,6 @@
-"""Adapters in a store far away, behind any URL that fsspec knows: `s3://…`, `gs://…`, `file://…`.
+"""Adapters in a remote store, behind any URL that fsspec knows: `s3://…`, `gs://…`, `file://…`.
 
-fsspec is needed only where ADAPTER_STORE is set. This module keeps nothing in memory.
+fsspec is needed only if ADAPTER_STORE is set. This module keeps nothing in memory.
 """
 
 import json
@@ -20,10 +20,10 @@ class Remote:
     """A folder of adapters behind a URL.
 
     Args:
-        url: where; the account is fsspec's to find, from the environment.
+        url: of the folder; fsspec finds the account in the environment.
 
     Raises:
-        ConfigError: the URL, or the package that reads it, is not known.
+        ConfigError: the URL, or the package that reads it, is unknown.
     """
 
     def __init__(self, url: str) -> None:
@@ -38,21 +38,21 @@ class Remote:
         self._write(self._path(key, "safetensors"), content)
 
     def holds(self, key: Key) -> bool:
-        """Return whether an adapter is there (StoreError)."""
+        """Return whether the store has an adapter (StoreError)."""
         path = self._path(key, "safetensors")
         with self._asking(path):
             return bool(self._files.exists(path))
 
     def write_metadata(self, key: Key, known: Metadata) -> None:
-        """Write what is known of an adapter (StoreError)."""
+        """Write an adapter's metadata (StoreError)."""
         self._write(self._path(key, "json"), json.dumps(known.to_json(), indent=1).encode())
 
     def read(self, key: Key) -> bytes | None:
-        """Return an adapter's file; None where it is not there (StoreError)."""
+        """Return an adapter's file, or None (StoreError)."""
         return self._read(self._path(key, "safetensors")) if is_id(key[1]) else None
 
     def read_metadata(self, key: Key) -> Metadata | None:
-        """Return what is known of an adapter; None where nothing is (StoreError)."""
+        """Return an adapter's metadata, or None (StoreError)."""
         content = self._read(self._path(key, "json"))
         return Metadata.from_json(content) if content is not None else None
 
@@ -64,7 +64,7 @@ class Remote:
                 self._files.rm_file(path)
 
     def keys(self, place: str | None) -> Iterator[Key]:
-        """Yield the adapters of a place; None: of all (StoreError)."""
+        """Yield the adapters of a place; None: of all places (StoreError)."""
         folder = self._root if place is None else f"{self._root}/{place or _NOBODY}"
         paths: list[str] = []
         with suppress(FileNotFoundError), self._asking(folder):
@@ -86,7 +86,7 @@ class Remote:
         return None
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write a file; an object appears at once, and a file of a folder by its new name."""
+        """Write a file; an object appears at once, a local file by renaming a draft."""
         draft = f"{path}.part" if self._is_local else path
         with self._asking(path):
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -96,7 +96,7 @@ class Remote:
 
     @contextmanager
     def _asking(self, path: str) -> Iterator[None]:
-        """Make one error of all that a file system behind fsspec may raise."""
+        """Turn every error of a file system behind fsspec into a StoreError."""
         try:
             yield
         except FileNotFoundError:

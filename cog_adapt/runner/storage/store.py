@@ -1,7 +1,7 @@
 """`AdapterStore`: every adapter of every owner, found by id or name, on any thread.
 
-What is known of an adapter lies beside its file, so that a folder is all that there is: no
-database is needed, and one from before there was metadata is taken in.
+An adapter's metadata lies beside its file, so a folder is the whole store: it needs no database,
+and adapters from before there was metadata are read too.
 """
 
 import logging
@@ -35,15 +35,15 @@ logger = logging.getLogger(__name__)
 class AdapterStore:
     """The adapters of a folder.
 
-    Which of them a reference means, and who may use it, is `cog_adapt.adapter_rule`'s to say; ""
-    is who asks where there are no owners, as under plain Cog.
+    `cog_adapt.adapter_rule` decides which adapter a reference means and who may use it. Without API
+    keys (plain Cog) the owner is "".
 
     Args:
-        folder: made when the first adapter is put.
-        budgets: bytes in memory and on disk, and age; None: without bounds.
-        remote: where what the disk lets go stays; None: nowhere.
-        serves: whether it answers requests, which others' changes to the folder reach late: then
-            commands do not change it.
+        folder: made when the first adapter is stored.
+        budgets: bytes in memory and on disk, and age; None: unbounded.
+        remote: keeps the adapters that the disk evicts; None: there is none.
+        serves: whether this store answers requests. It would see later changes to the folder by
+            other processes only late, so commands refuse to make any.
     """
 
     def __init__(
@@ -69,10 +69,11 @@ class AdapterStore:
                 self._tiers.note(key, known.bytes)
 
     def put(self, adapter: Adapter, owner: str = "", made: Provenance | None = None) -> Path:
-        """Keep an adapter, whole or not at all; the same content is written once for an owner.
+        """Store an adapter, whole or not at all; equal content is written once for an owner.
 
         Raises:
-            StoreError: the disk, or its budget, is full; it is known while memory has it.
+            StoreError: the disk, or its budget, is full; the adapter is usable while it is in
+                memory.
         """
         if time.monotonic() >= self._next_cleaning:
             self._remove_old()
@@ -88,18 +89,18 @@ class AdapterStore:
         return path
 
     def get(self, reference: str, owner: str = "", *, sees_all: bool = False) -> Adapter:
-        """Return the adapter that an owner calls so, by id, `name` or `name@v2`: it is used.
+        """Return the adapter of this id, `name` or `name@v2`, and count a use.
 
         Args:
-            reference: what it is called.
-            owner: who asks.
-            sees_all: whether the owner may use others' too.
+            reference: the id or name.
+            owner: the asker.
+            sees_all: whether the asker may use the adapters of all owners.
 
         Raises:
-            AdapterNotFound: this owner has no such adapter, and nobody shares one.
+            AdapterNotFound: the asker has no such adapter, and no owner shares one.
             InputError: several owners share one of that name.
             WeightsError: the file is damaged.
-            StoreError: the store far away cannot be read.
+            StoreError: the remote store cannot be read.
         """
         try:
             key = self._known.find(reference, Asker(owner, sees_all))
@@ -115,15 +116,15 @@ class AdapterStore:
         return adapter
 
     def peek(self, reference: str, owner: str) -> Adapter:
-        """Return what `get` does, and do not count it as a use."""
+        """Return what `get` returns, without counting a use."""
         return self._content(self._known.find(reference, Asker(owner)))
 
     def known(self, reference: str, owner: str) -> Metadata:
-        """Return what is known of an adapter that an owner may use (AdapterNotFound)."""
+        """Return the metadata of an adapter that an asker may use (AdapterNotFound)."""
         return self._known.of(self._known.find(reference, Asker(owner)))
 
     def describe(self, owner: str | None) -> list[Metadata]:
-        """Return what is known of the adapters of an owner, oldest first; None: of all owners."""
+        """Return the metadata of an owner's adapters, oldest first; None: of all owners."""
         self._known.refresh(owner)
         self._remove_old()
         place = None if owner is None else place_of(owner)
@@ -133,13 +134,13 @@ class AdapterStore:
     def change(
         self, adapter_id: str, owner: str, change: Callable[[Metadata, NextVersion], Metadata]
     ) -> Metadata:
-        """Change what is known of an owner's own adapter.
+        """Change the metadata of an owner's own adapter.
 
         Args:
-            adapter_id: not a name.
-            owner: who has it.
-            change: gives what is known from now on; it is handed what is known, and what gives the
-                next version of a name.
+            adapter_id: an id, not a name.
+            owner: of the adapter.
+            change: returns the new metadata from the present one and a function that gives a name's
+                next version.
 
         Raises:
             AdapterNotFound: this owner has no such adapter.
@@ -148,7 +149,7 @@ class AdapterStore:
         return self._known.change(self._known.own(adapter_id, owner), change)
 
     def remove(self, adapter_id: str, owner: str) -> list[str]:
-        """Remove an owner's own adapter everywhere; return the ids that were made from it.
+        """Remove an owner's own adapter everywhere; return the ids of adapters made from it.
 
         Raises:
             AdapterNotFound: this owner has no such adapter.
@@ -162,10 +163,11 @@ class AdapterStore:
         return children
 
     def give(self, adapter_id: str, owner: str, receiver: str) -> Metadata:
-        """Move an owner's own adapter to another owner, with its name and how it was made.
+        """Move an owner's own adapter to another owner, with its name and provenance.
 
         Returns:
-            What is known of it now: its version is the receiver's next, if theirs is as late.
+            Its new metadata: the receiver's next version, if the receiver has given its version
+            already.
 
         Raises:
             AdapterNotFound: this owner has no such adapter.
@@ -190,7 +192,7 @@ class AdapterStore:
         return self._known.of(there)
 
     def note(self, adapter_id: str, owner: str, known: Metadata | None) -> None:
-        """Know an adapter as another process has written it; None: it is gone from here too."""
+        """Take over an adapter's metadata from another process; None: it was removed there."""
         key = (place_of(owner), adapter_id)
         if known is None:
             self._tiers.let_go(key)
@@ -201,11 +203,11 @@ class AdapterStore:
             self._tiers.note(key, known.bytes)
 
     def watch(self, watcher: Watcher) -> None:
-        """Call with owner, id and metadata at each change, on its thread; None: it is gone."""
+        """Call `callback` with owner, id and metadata at each change; None: removed."""
         self._known.watch(watcher)
 
     def close(self) -> None:
-        """Write the uses that the files do not know of yet."""
+        """Write the uses that the files lack."""
         self._known.write_uses()
         self._folder.close()
 
@@ -214,7 +216,7 @@ class AdapterStore:
         return self._folder.is_in_use()
 
     def gauges(self) -> dict[str, float]:
-        """Numbers for a server's metrics: bytes, count, hits and misses of each tier."""
+        """Return numbers for a server's metrics: bytes, count, hits and misses of each tier."""
         return self._tiers.gauges()
 
     def _content(self, key: Key) -> Adapter:
@@ -237,7 +239,7 @@ class AdapterStore:
             self._known.forget(key)
 
     def _remove_old(self) -> None:
-        """Remove what is expired, and what nobody used for long."""
+        """Remove adapters that have expired or were unused for long."""
         self._next_cleaning = time.monotonic() + _CLEANING_SECONDS
         for key in _old(self._known.index, self._budgets.days):
             try:
@@ -249,14 +251,14 @@ class AdapterStore:
 
 
 def _named_as(given: Metadata, known: Metadata, next_version: NextVersion) -> Metadata:
-    """Give a name and version that another owner gave, or the next where that is taken."""
+    """Return the name and version that another owner gave, or the next version if that is taken."""
     name = given.name or ""
     version = max(version_of(given), next_version(name))
     return replace(known, name=name, version=version)
 
 
 def _old(index: Index, days: int) -> list[Key]:
-    """Find what is expired, and what nobody used for so many days; 0: for ever."""
+    """Find adapters that have expired or were unused for so many days; 0: no limit."""
     now = deletion_now()
     oldest = (now - timedelta(days=days)).isoformat() if days else ""
     return [
@@ -267,7 +269,7 @@ def _old(index: Index, days: int) -> list[Key]:
 
 
 def store_of(settings: RunnerSettings) -> AdapterStore:
-    """Open the store that the settings name, to answer requests."""
+    """Open the settings' store, to answer requests."""
     remote = Remote(settings.adapter_store) if settings.adapter_store else None
     folder = settings.weights_dir / "adapters"
     return AdapterStore(folder, budgets_of(settings), remote, serves=True)

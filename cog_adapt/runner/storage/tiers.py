@@ -1,7 +1,7 @@
-"""Where the tensors of adapters are: in memory, on disk, in a store far away.
+"""The tiers that hold adapters' tensors: memory, disk, remote store.
 
-Each is a copy of the next: what memory or disk let go comes back by itself. What is known of
-adapters is `AdapterStore`'s; here it says only who has to make room.
+Each tier is a copy of the next: an adapter evicted from memory or disk is read again at its next
+use. Metadata belongs to `AdapterStore`; here it only decides which adapters make room.
 """
 
 import logging
@@ -28,7 +28,7 @@ class Tiers:
     Args:
         folder: on disk.
         budgets: bytes in memory and on disk.
-        remote: far away; None where there is none.
+        remote: the remote store, or None.
     """
 
     def __init__(self, folder: Folder, budgets: StorageBudgets, remote: Remote | None) -> None:
@@ -45,33 +45,33 @@ class Tiers:
             self.disk.add(key, size)
 
     def recent(self, key: Key) -> Adapter | None:
-        """Return an adapter that is in memory."""
+        """Return an adapter that is in memory, or None."""
         with self._lock:
             return self.memory.get(key)
 
     def write(
         self, key: Key, adapter: Adapter, content: bytes, index: Index
     ) -> tuple[Path, Sequence[Key]]:
-        """Keep an adapter in memory and on disk.
+        """Store an adapter in memory and on disk.
 
         Returns:
-            Its file, and the adapters that are gone for it.
+            Its file, and the adapters that were removed for it.
 
         Raises:
-            StoreError: the disk, or its budget, is full; in memory it is kept.
+            StoreError: the disk, or its budget, is full; the adapter stays in memory.
         """
         with self._lock:
             self.memory.put(key, adapter)
         return self._write_file(key, content, index)
 
     def read(self, key: Key, index: Index) -> tuple[Adapter, Sequence[Key]]:
-        """Read an adapter from where it is nearest, and keep it nearer from now on.
+        """Read an adapter from the nearest tier, and copy it to nearer ones.
 
         Returns:
-            The adapter, and those that are gone for it.
+            The adapter, and those that were removed for it.
 
         Raises:
-            AdapterNotFound: it is nowhere.
+            AdapterNotFound: no tier has it.
             WeightsError: it is damaged.
         """
         gone: Sequence[Key] = ()
@@ -87,7 +87,7 @@ class Tiers:
         return adapter, gone
 
     def _content_here(self, key: Key) -> bytes | None:
-        """Read an adapter's file of this disk; None where there is none, or none any more."""
+        """Read an adapter's file from this disk, or return None."""
         try:
             return self.folder.read(key) if self.folder.holds(key) else None
         except WeightsError:
@@ -103,13 +103,13 @@ class Tiers:
             self.remote.remove(key)
 
     def let_go(self, key: Key) -> None:
-        """Drop an adapter from memory, and count it no more; its files are another's matter."""
+        """Drop an adapter from memory and from the count; its files stay."""
         with self._lock:
             self.memory.drop(key)
             self.disk.discard(key)
 
     def write_through(self, key: Key) -> None:
-        """Copy an adapter far away; if that fails, it is tried again before it leaves the disk."""
+        """Copy an adapter to the remote store; a failed copy is repeated before eviction."""
         if self.remote is None:
             return
         try:
@@ -118,7 +118,7 @@ class Tiers:
             logger.warning("adapter %s lies on this disk only: %s", key[1], error)
 
     def gauges(self) -> dict[str, float]:
-        """Bytes, count, hits and misses of each tier."""
+        """Return the bytes, count, hits and misses of each tier."""
         with self._lock:
             return {
                 **_numbers("memory", self.memory),
@@ -142,7 +142,7 @@ class Tiers:
         return adapter, gone
 
     def _write_file(self, key: Key, content: bytes, index: Index) -> tuple[Path, Sequence[Key]]:
-        """Write a file and let others go; they are gone where there is no store far away."""
+        """Write a file and evict others; without a remote store they are lost."""
         with self._lock:
             leaving = [] if key in self.disk else self.disk.make_room(key, len(content), index)
             self.disk.add(key, len(content))
@@ -157,7 +157,7 @@ class Tiers:
         return path, () if self.remote else leaving
 
     def _copy_far(self, remote: Remote, key: Key) -> None:
-        """Copy what could not be copied when it was written."""
+        """Copy an adapter whose copy failed when it was written."""
         if self.folder.holds(key) and not remote.holds(key):
             remote.write(key, self.folder.read(key))
 

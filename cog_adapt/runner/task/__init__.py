@@ -1,1 +1,1 @@
-"""What a model's owner writes, `Task`, and how its hooks are called within their bounds."""
+"""`Task`, the class that a model's owner writes, and the bounded calls of its hooks."""

@@ -1,4 +1,4 @@
-"""The code that a task stands on: its owner's files, and the libraries that they use."""
+"""The code that a task depends on: its owner's files, and the libraries that they use."""
 
 import inspect
 import sys
@@ -14,7 +14,7 @@ _STANDARD = Path(inspect.getfile(inspect)).parent
 
 
 def code_behind(kinds: Iterable[type]) -> tuple[set[Path], set[str]]:
-    """Return the user's files that define these classes or are used there, and the libraries."""
+    """Return the user's files that define or serve these classes, and the libraries."""
     waiting = [base.__module__ for kind in kinds for base in kind.__mro__]
     seen, own, libraries = set[str](), set[Path](), set[str]()
     while waiting:
@@ -33,12 +33,12 @@ def code_behind(kinds: Iterable[type]) -> tuple[set[Path], set[str]]:
 
 
 def _is_known(file: Path) -> bool:
-    """Return whether a file is ours or Python's own: those count as a whole."""
+    """Return whether a file belongs to this package or to Python: those count as a whole."""
     return any(file.is_relative_to(folder) for folder in (*_OWN, _STANDARD))
 
 
 def _used_by(module: ModuleType) -> Iterator[str]:
-    """Yield the names of the modules whose values a module holds."""
+    """Yield the names of the modules from which a module holds values."""
     for value in list(vars(module).values()):
         if isinstance(value, ModuleType):
             yield value.__name__

@@ -1,6 +1,6 @@
-"""Inputs that a task decodes before it encodes them, and examples whose inputs it has decoded.
+"""Inputs that a task decodes before it encodes them, and examples with decoded inputs.
 
-What is known of an input (digests, features) goes by what was sent, so both are kept together. This
+Digests and features are keyed by the input as it was sent, so both forms are kept together. This
 module knows no thread and no model.
 """
 
@@ -19,10 +19,10 @@ _SHORT = 2**16
 
 @dataclass(frozen=True)
 class Decoded:
-    """An input as it was sent, and what the task decoded of it.
+    """An input as it was sent, with its decoded value.
 
     Attributes:
-        sent: what a caller sent, or the task made of a row.
+        sent: by a caller, or made by the task from a row.
         value: for `Task.encode`.
     """
 
@@ -31,7 +31,7 @@ class Decoded:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the decoded value, as far as it says how many it has."""
+        """The bytes of the decoded value, if it has such a property."""
         found = getattr(self.value, "nbytes", None)
         if isinstance(found, int):
             return found
@@ -39,7 +39,7 @@ class Decoded:
 
 
 def opens_no_file(task: Task, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> bool:
-    """Return whether all of these are short texts, of which the default reads a few bytes."""
+    """Return whether all inputs are short texts, of which the default reads a few bytes."""
     values = chain(inputs, (each.input for each in examples))
     return type(task).decoding_cost is Task.decoding_cost and all(
         type(value) is str and len(value) < _SHORT for value in values
@@ -47,7 +47,7 @@ def opens_no_file(task: Task, inputs: Sequence[Any], examples: Sequence[Example]
 
 
 def check_decoding(task: Task, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> None:
-    """Refuse what takes too long to be decoded, by what `Task.decoding_cost` counts.
+    """Refuse inputs that take too long to decode, by the count of `Task.decoding_cost`.
 
     Raises:
         InputError: a value's header is broken, or all values together cost too much.
@@ -70,18 +70,18 @@ def check_decoding(task: Task, inputs: Sequence[Any], examples: Sequence[Example
 
 
 def _name(place: int, inputs: Sequence[Any]) -> str:
-    """Name an input, or an example that comes after all inputs."""
+    """Return a name for an input, or for an example that comes after all inputs."""
     count = len(inputs)
     return f"input {place + 1}" if place < count else f"example {place - count + 1}"
 
 
 def encoded(task: Task, inputs: Sequence[Any]) -> Batch:
-    """Encode inputs; one that was not decoded before is decoded here."""
+    """Encode inputs; those not decoded before are decoded here."""
     return task.encode(opened(task, inputs))
 
 
 def opened(task: Task, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return inputs as `Task.encode` takes them."""
+    """Return inputs in the form that `Task.encode` takes."""
     if not decodes(task):
         return inputs
     return [each.value if isinstance(each, Decoded) else task.decode_input(each) for each in inputs]
@@ -91,7 +91,7 @@ def decoding_inputs(task: Task, inputs: Sequence[Any]) -> Generator[None, None, 
     """Decode the inputs of a request, one at a tick.
 
     Raises:
-        InputError: one is broken, which its number names, or too long when decoded.
+        InputError: an input is broken or too long when decoded; the message has its number.
     """
     found: list[Decoded] = []
     for number, each in enumerate(inputs, 1):

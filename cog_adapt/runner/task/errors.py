@@ -1,6 +1,6 @@
-"""Names the task's function in what it raised: a caller sees the message alone.
+"""Adds the name of the task's function to its errors: a caller sees only the message.
 
-What is one of the runner's own errors says enough already, and a device's error is not the task's.
+The runner's own errors stay as they are, and a device's error is not the task's.
 """
 
 import inspect
@@ -33,7 +33,7 @@ def named(task: Task, error: BaseException) -> BaseException:
 
 @contextmanager
 def naming(task: Task) -> Iterator[None]:
-    """Raise what the task raises inside as an error that names its function."""
+    """Raise the task's errors inside with the name of the function."""
     try:
         yield
     except Exception as error:
@@ -53,7 +53,7 @@ def _said(error: Exception) -> str:
 
 
 def _hook_of(task: Task, error: BaseException) -> str:
-    """Return the name of the first of the task's functions on the way to the error."""
+    """Return the name of the first of the task's functions in the error's traceback."""
     codes = _codes_of(type(task))
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code not in codes:

@@ -1,8 +1,8 @@
-"""How large inputs may be, and how many of them a tick of the model thread takes, in characters.
+"""Bounds the characters of inputs, and the inputs that a tick of the model thread takes.
 
-A tokenizer takes a time for each character that it is given, also for those that a model does not
-read. So characters are counted before a function of a task sees them: one input, all inputs of a
-request, and those of a tick. This module knows no model and no thread.
+A tokenizer needs time for each character it is given, including those that a model does not read.
+So characters are counted before a function of a task sees them: of one input, of a request, and of
+a tick. This module knows no model and no thread.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ PAIR_CHARACTERS = 18_000
 def check_characters(task: Task, inputs: Sequence[Any]) -> None:
     """Refuse inputs with too many characters, before the task sees them.
 
-    Where the task decodes inputs, what it made of them counts.
+    If the task decodes inputs, the decoded values count.
 
     Raises:
         InputError: one has more than `Task.max_characters`, or all of them have too many.
@@ -47,7 +47,7 @@ def check_characters(task: Task, inputs: Sequence[Any]) -> None:
 
 
 def fitting(inputs: Sequence[Any]) -> int:
-    """Count the first inputs whose characters fit a tick; one at least, where there is one."""
+    """Count the first inputs whose characters fit a tick, at least one."""
     total = 0
     for count, value in enumerate(inputs):
         total += characters_of(value)
@@ -57,7 +57,7 @@ def fitting(inputs: Sequence[Any]) -> int:
 
 
 def portions(inputs: Sequence[Any], size: int) -> Iterator[slice]:
-    """Yield the places of inputs that a tick takes: `size` at most, and what fits of them."""
+    """Yield the positions of a tick's inputs: at most `size`, and as many as fit."""
     first = 0
     while first < len(inputs):
         last = first + fitting(inputs[first : first + size])

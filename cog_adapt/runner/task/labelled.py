@@ -1,6 +1,6 @@
-"""What tasks share whose targets are label names: the label set, and an answer's scores.
+"""Helpers for tasks whose targets are label names: the label set, and an answer's scores.
 
-A task calls these in its hooks; the runner itself knows no labels but those that a task gives.
+A task calls these in its hooks; the runner itself knows only the labels that a task returns.
 """
 
 import unicodedata
@@ -17,7 +17,7 @@ def label_set(examples: Sequence[Example]) -> tuple[str, ...]:
     """Return the examples' labels in order of first appearance, for `Task.labels`.
 
     Raises:
-        InputError: there is one alone, or one that is no text.
+        InputError: there is only one label, or one is no text.
     """
     for number, example in enumerate(examples, 1):
         if not isinstance(example.target, str):
@@ -35,10 +35,10 @@ def label_set(examples: Sequence[Example]) -> tuple[str, ...]:
 
 
 def check_apart(labels: Sequence[object]) -> None:
-    """Refuse two labels that a reader cannot tell apart; such that are no texts are left alone.
+    """Refuse two labels that look alike; labels that are no texts are not compared.
 
-    They are told apart as texts in Unicode's NFC, without characters that are not seen, and with
-    one space for any white space; case counts.
+    They are compared as texts in Unicode's NFC, without invisible characters, and with one space
+    for any white space; case counts.
 
     Raises:
         InputError: naming both.
@@ -57,7 +57,7 @@ def check_apart(labels: Sequence[object]) -> None:
 
 
 def _seen(label: str) -> str:
-    """Return what a reader sees of a label."""
+    """Return a label as a reader sees it."""
     if not label.isascii():
         label = unicodedata.normalize("NFC", label)
         label = "".join(each for each in label if unicodedata.category(each) != "Cf")
@@ -72,7 +72,7 @@ def label_scores(probabilities: Tensor, labels: Sequence[str]) -> list[Any]:
         labels: K names.
 
     Raises:
-        InputError: K differs: the adapter's head is of other labels.
+        InputError: K differs: the adapter's head has other labels.
     """
     if (rows := probabilities.shape[1]) != len(labels):
         raise InputError(

@@ -1,6 +1,6 @@
-"""How many pixels a picture has by its header: PNG, JPEG, WebP, GIF, BMP and TIFF.
+"""Counts a picture's pixels from its header: PNG, JPEG, WebP, GIF, BMP and TIFF.
 
-Nothing is decoded, and no library of pictures is needed. This module knows no task.
+Nothing is decoded, and no picture library is needed. This module knows no task.
 """
 
 import io
@@ -24,7 +24,7 @@ _MOST_MARKS = 10_000
 def pixel_count(value: object) -> int:
     """Count the pixels of a picture, or of all pictures in lists and objects.
 
-    A picture is a file, its bytes, base64 or a data URI. What is none, or is broken, has no pixels.
+    A picture is a file, its bytes, base64 or a data URI. Other and broken values have no pixels.
     """
     total, left = 0, [value]
     while left:
@@ -51,7 +51,7 @@ def _pixels(value: object) -> int:
 
 
 def _file(value: object) -> BinaryIO | None:
-    """Open what may be a picture."""
+    """Open a value that may be a picture."""
     if isinstance(value, Path):
         return value.open("rb") if value.is_file() else None
     if isinstance(value, bytes | bytearray | memoryview):
@@ -110,7 +110,7 @@ def _webp(file: BinaryIO) -> tuple[int, int]:
 
 
 def _jpeg(file: BinaryIO) -> tuple[int, int]:
-    """Look from mark to mark for that of the size."""
+    """Follow the markers to the one with the size."""
     place = 2
     for _ in range(_MOST_MARKS):
         begin, mark = _numbers(file, place, ">BB")

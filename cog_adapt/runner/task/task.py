@@ -1,4 +1,4 @@
-"""What a user writes for a model of their own: one class."""
+"""`Task`: the one class that a user writes for a model."""
 
 import re
 from abc import ABC, abstractmethod
@@ -26,19 +26,19 @@ Batch = dict[str, Tensor]
 
 
 class PartTokens:
-    """Counts the tokens of a part of a step, of rows that are padded to the longest."""
+    """Counts the tokens of a step's part, whose rows are padded to the longest."""
 
     def of(self, row: Batch, target: Tensor, device: torch.device) -> int:
-        """Count those of an encoded example; 0: those of its `attention_mask`."""
+        """Count the tokens of an encoded example; 0: those of its `attention_mask`."""
         return 0
 
     def all(self, tokens: Sequence[int], device: torch.device) -> int:
-        """Count those of a part with examples of so many."""
+        """Count the tokens of a part with examples of these counts."""
         return len(tokens) * max(tokens, default=0)
 
 
 class Task(ABC):
-    """A model and what it is asked to do.
+    """A model and its task.
 
     Write `load`, `encode`, `loss`, `predict` and `probe`; every other hook has a default. The
     runner calls `load` once in setup, `example`, `labels` and `decoding_cost` on any thread,
@@ -46,46 +46,45 @@ class Task(ABC):
     phase, with tensors on the right device. A task keeps no state that a call changes.
 
     Attributes:
-        method: what an adaptation trains where the request does not say (`Recipe.method`).
-        rank: columns of each LoRA pair where the request does not say.
+        method: the method of an adaptation, unless the request names one (`Recipe.method`).
+        rank: columns of each LoRA pair, unless the request names them.
         lora_targets: full-match regex of the linear layers that LoRA adapts.
         head: full-match regex of the parameters that every method trains besides its own.
         blocks: full-match regex of the names of the model's blocks, which run one after the other
-            in this order, each once, on what the one before it returned (`encoder[.]layers[.].`);
+            in this order, each once, on the output of the one before it (`encoder[.]layers[.].`);
             `Recipe.blocks` trains the last of them. Those before the first that is trained run once
             for each example instead of at each step. By default no block has a name.
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say).
-        stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
-            of the line that stops the gradient, as texts or as regexes; one text is one pattern.
-            The self-test excuses these alone.
-        reversed_gradients: where what passes backward is the slope times a factor, of either
-            sign, by such patterns: `{"domain.reverse": -0.3}`.
-        surrogate_gradients: such patterns of blocks whose gradient is meant to be no slope.
+        stop_gradients: intended stops: regexes of module paths or parameter names, or parts of the
+            line that stops the gradient, as texts or as regexes; one text is one pattern. The
+            self-test excuses only these.
+        reversed_gradients: blocks whose backward is the slope times a factor, of either sign, by
+            such patterns: `{"domain.reverse": -0.3}`.
+        surrogate_gradients: such patterns of blocks whose gradient is intentionally not the slope.
         random_loss: whether the loss draws noise (a diffusion's steps, a VAE's sample), so that it
             differs from seed to seed; the self-test then holds its checks under one seed. Noise
             from `cog_adapt.row_generators()` is the same however a batch is cut.
-        max_labels: how many names a label set may have.
-        max_label_characters: how long each may be.
+        max_labels: the most names of a label set.
+        max_label_characters: the most characters of each name.
         max_characters: of an input that is a text, or of all texts in it, and of an example's
-            target; what has more is refused before any function of the task sees it on the model
-            thread. One input is encoded in one tick, so this bounds what others wait for: 33 ms of
-            a tokenizer at worst. A task whose `encode` cuts texts before its tokenizer may allow
-            more; so may one that tokenizes in `decode_input`.
-        max_decoding: of all that a request's inputs and examples have by `decoding_cost`.
-        decoding_unit: what `decoding_cost` counts.
+            target; longer inputs are refused before any function of the task sees them on the model
+            thread. One input is encoded in one tick, so this bounds the wait of other requests: 33
+            ms of a tokenizer at worst. A task whose `encode` cuts texts before its tokenizer may
+            allow more; so may one that tokenizes in `decode_input`.
+        max_decoding: the most that a request's inputs and examples may cost by `decoding_cost`.
+        decoding_unit: the unit of `decoding_cost`, in words.
         max_scores: inputs times labels of one request: an answer holds a number for each.
         shares_forwards: whether inputs of several adapters may be rows of one forward. Then
-            `predict` asks the module for `module(batch)` (or `module(**batch)`) and nothing else,
-            whose answer is a tensor with a row for each input and, where there is a head, a last
-            axis of labels that no later layer mixes; and each layer sees the rows of the batch in
-            their order, or the model says otherwise by `cog_adapt.batch_rows`. More padding must
-            not change an answer.
-        rows_are_independent: False where the loss compares examples of a batch, which then is
-            never cut into parts (docs/predictions.md).
-        part_tokens: of such a part; 0: 192 on a CPU (128 where most weights are trained), 16,384 on
-            a GPU. `counts` counts them.
-        options: a frozen dataclass with the defaults of a request's own parameters (a
-            temperature); `predict` and `generate` get it, or the request's, of its class.
+            `predict` only calls `module(batch)` (or `module(**batch)`), whose result is a tensor
+            with a row for each input and, with a head, a last axis of labels that no later layer
+            mixes; and each layer sees the rows of the batch in order, or those that the model
+            declares by `cog_adapt.batch_rows`. More padding must not change an answer.
+        rows_are_independent: False if the loss compares examples of a batch, which is then never
+            cut into parts (docs/predictions.md).
+        part_tokens: tokens of such a part; 0: 192 on a CPU (128 if most weights are trained),
+            16,384 on a GPU. `counts` counts them.
+        options: a frozen dataclass with the defaults of a request's own parameters (a temperature);
+            `predict` and `generate` get it, or the request's, of its class.
     """
 
     method: str = "lora"
@@ -118,10 +117,10 @@ class Task(ABC):
     def encode(self, inputs: Sequence[Any]) -> Batch:
         """Turn N inputs into CPU tensors with N rows each; refuse unusable ones (InputError).
 
-        Each is what `decode_input` returned.
+        Each is a result of `decode_input`.
 
-        An adaptation calls it at most once for each example, and joins the rows, where they are
-        padded as it pads them; where that does not give what several at once do, for each batch.
+        An adaptation encodes each example at most once and joins the rows with the same padding; if
+        a joined batch would differ from an encoded one, it encodes each batch instead.
         """
 
     @abstractmethod
@@ -140,20 +139,20 @@ class Task(ABC):
 
     @abstractmethod
     def probe(self) -> list[Example]:
-        """Give a few examples for the self-test (two are enough) that any host can encode."""
+        """Return a few examples for the self-test (two are enough) that any host can encode."""
 
     def example(self, row: Mapping[str, Any]) -> Example:
         """Turn a row of CSV, JSON Lines or JSON into an example; refuse an unusable one.
 
         The default takes the columns `input` (or `text`, `sentence`) and `target` (or `label`), in
-        any case. Columns that are not asked for are named in the report.
+        any case. The report names columns that were not used.
         """
         return usual_example(row)
 
     def decoding_cost(self, value: Any) -> int:  # noqa: ANN401 - what a caller sent
-        """Count what decoding an input takes, by its header alone: pixels or samples.
+        """Return the cost of decoding an input, from its header alone: pixels or samples.
 
-        A request whose inputs and examples have more than `max_decoding` together is refused before
+        A request whose inputs and examples cost more than `max_decoding` together is refused before
         anything is decoded, in `encode` too. The default counts the pixels of the pictures that an
         input is or holds, as files, bytes, base64 or data URIs: PNG, JPEG, WebP, GIF, BMP, TIFF.
         """
@@ -163,23 +162,23 @@ class Task(ABC):
         """Decode a compressed input (a picture, a sound) for `encode`; refuse a broken one.
 
         Called for each input of a request, and for that of each example before it is learned, one
-        at a time on a thread that keeps nobody waiting; on the model thread for the probe alone.
-        What it returns is kept until the request ends, so it should be small: 150 kB of pixels.
+        at a time on a thread of its own; only the probe is decoded on the model thread. The result
+        is kept until the request ends, so it should be small: 150 kB of pixels.
         """
         return value
 
     def shortened(self, inputs: Sequence[Any]) -> Sequence[int]:
-        """Give the positions of the inputs that `encode` cuts; the report names them.
+        """Return the positions of the inputs that `encode` cuts; the report names them.
 
-        The inputs are as they were sent, also where `decode_input` makes others of them.
+        The inputs are those that were sent, not the results of `decode_input`.
         """
         return ()
 
     def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
-        """Give the label set of these examples, in a stable order; refuse an unusable one.
+        """Return the label set of these examples, in a stable order; refuse an unusable one.
 
-        A task with a fixed set returns it whatever the examples are, also for none; one without
-        labels returns ().
+        A task with a fixed set returns it for any examples, also for none; a task without labels
+        returns ().
         """
         return ()
 
@@ -203,19 +202,19 @@ class Task(ABC):
     def start(
         self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
     ) -> dict[str, Tensor]:
-        """Give named tensors that a label set calls for before any training, say a head's rows.
+        """Return a label set's named tensors before any training, for example a head's rows.
 
         They replace or join the module's parameters of the same names, which `head` matches, and
-        every method trains them; the first axis has a row for each label. Called with the base,
-        in the inference phase; without examples where a request only names labels. Many labels
-        come in portions, a tick each, whose rows are joined.
+        every method trains them; the first axis has a row for each label. Called with the base, in
+        the inference phase, and without examples if a request only names labels. Many labels come
+        in portions, a tick each, whose rows are joined.
         """
         return {}
 
     def features(self, module: nn.Module, batch: Batch) -> Tensor | None:
-        """Compute what the head sees of each input, shape (N, D); None for a model without it.
+        """Compute the head's inputs, shape (N, D); None for a model without such a head.
 
-        Where it exists, a head can be fitted in closed form.
+        With them, a head can be fitted in closed form.
         """
         return None
 
@@ -239,7 +238,7 @@ def decodes(task: Task) -> bool:
 
 
 def _numbers(targets: Sequence[Any]) -> Tensor:
-    """Make float32 numbers of targets; those of a CSV are texts."""
+    """Convert targets to float32 numbers; those of a CSV are texts."""
     try:
         values = [float(target) if isinstance(target, str) else target for target in targets]
         return torch.tensor(values, dtype=torch.float32)
@@ -256,7 +255,7 @@ def on_device(batch: Batch, device: torch.device) -> Batch:
 
 
 def load_module(task: Task) -> nn.Module:
-    """Load a task's module; refuse what is none, and first a pattern that is no regex."""
+    """Load a task's module; refuse any other object, and first a pattern that is no regex."""
     _check_patterns(task)
     module: object = task.load()
     if not isinstance(module, nn.Module):
@@ -268,7 +267,7 @@ def load_module(task: Task) -> nn.Module:
 
 
 def _check_patterns(task: Task) -> None:
-    """Refuse patterns that no name can be matched with, before a long load."""
+    """Refuse invalid patterns, before a long load."""
     for attribute, (named, example) in _PATTERNS.items():
         pattern: Any = getattr(task, attribute)
         try:

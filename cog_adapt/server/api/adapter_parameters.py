@@ -1,4 +1,4 @@
-"""What the routes of adapters are asked with: who asks, for which, and in which form."""
+"""The parameters of the adapter routes: the asker, the adapter, and the form."""
 
 from typing import Annotated, Literal
 from urllib.parse import unquote
@@ -22,7 +22,7 @@ async def _reference(request: Request, reference: Annotated[str, Path()]) -> str
     """Return the id or name in a request's path; `%2F` in it is a slash.
 
     Raises:
-        InvalidPath: it is no UTF-8.
+        InvalidPath: the path is no UTF-8.
     """
     try:
         return unquote(request.path_params["reference"], errors="strict")

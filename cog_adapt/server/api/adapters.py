@@ -193,9 +193,9 @@ async def _find_own(
     """Return an adapter that the asker may change.
 
     Raises:
-        NotFound: there is none that the asker may use.
-        InvalidRequest: those of several owners are meant.
-        Forbidden: it is only shared with the asker.
+        NotFound: the asker may use no such adapter.
+        InvalidRequest: the reference fits adapters of several owners.
+        Forbidden: the adapter is only shared with the asker.
     """
     adapter = await adapters.find(asker, reference, owner, to_change=True)
     if not may_change(asker, adapter["owner"]):
@@ -207,11 +207,11 @@ async def _find_own(
 
 
 def _check_receiver(asker: Asker, changes: dict[str, Any]) -> None:
-    """Refuse a change of the owner that comes from no admin, with others, or names nobody.
+    """Refuse a change of owner without `admin`, beside other changes, or to a wrong name.
 
     Raises:
-        Forbidden: the key has not the scope `admin`.
-        InvalidRequest: the owner's name is none, or not all that changes.
+        Forbidden: the key lacks the scope `admin`.
+        InvalidRequest: the owner's name is not allowed, or there are other changes.
     """
     if "owner" not in changes:
         return
@@ -237,5 +237,5 @@ async def _read_changes(request: Request) -> dict[str, Any]:
 
 
 def _shown(adapter: Metadata, asker: Asker) -> Metadata:
-    """Return what an asker may know; how others use their adapter is theirs."""
+    """Return the metadata for an asker; only the owner sees how others use the adapter."""
     return adapter if may_change(asker, adapter["owner"]) else adapter | _OWNERS_OWN

@@ -1,8 +1,8 @@
 """The body of a request, read from its bytes as Cog's server does.
 
 Strict UTF-8, no lone surrogates, at most 127 levels, and no key twice, because it would be unclear
-which one counts. Whether the inputs fit the model is the business of `schema/validation.py`;
-`large_bodies` does the same in another process.
+which one counts. `schema/validation.py` checks whether the inputs fit the model; `large_bodies`
+does the same in another process.
 """
 
 import re
@@ -28,7 +28,7 @@ _TOKENS = re.compile(_STRING.pattern + rb"|[\[{\]}:]", re.DOTALL)
 _ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 Inputs = tuple[bytes, bytes | None, str]
-"""What the model gets; the same with secrets starred out, where there are any; its digest."""
+"""The model's inputs; the same with secrets redacted, if there are any; their digest."""
 
 
 class RequestBody(msgspec.Struct):
@@ -133,7 +133,7 @@ def fit_inputs(validator: InputValidator, content: bytes) -> Inputs:
 
     Args:
         validator: of the model's inputs.
-        content: their JSON; empty where the body has none.
+        content: their JSON; empty if the body has none.
 
     Raises:
         JsonError: they are no JSON.
@@ -205,7 +205,7 @@ def find_duplicate(body: bytes, keys: Sequence[bytes], largest: bytes) -> str | 
     Args:
         body: a JSON object.
         keys: to look for, with their quotes.
-        largest: the value of a member, in which keys do not count.
+        largest: the value of a member; keys inside it do not count.
     """
     around = b"".join(body.partition(largest)[::2])
     if all(around.count(key) < 2 for key in keys) or not _loses_a_member(body, keys):
@@ -223,7 +223,7 @@ def find_duplicate(body: bytes, keys: Sequence[bytes], largest: bytes) -> str | 
 
 
 def _loses_a_member(body: bytes, keys: Sequence[bytes]) -> bool:
-    """Return whether a key stands where no member is, of which the last counts."""
+    """Return whether a repeated key would lose a member."""
     members = _members.decode(body)
     return any(
         body.count(key) > (key[1:-1].decode() in members) + _count_in(members, key) for key in keys

@@ -1,6 +1,6 @@
-"""Gives routes the parts of the server, by their types, and who asks.
+"""Gives routes the parts of the server by their types, and the caller.
 
-Your own routes ask for the parts as the server's routes do; `server/app.py` shows one.
+Your own routes get the parts as the server's routes do; `server/app.py` shows one.
 """
 
 import re
@@ -43,9 +43,9 @@ class ServerParts:
         webhooks: sends events.
         metrics: for Prometheus.
         shut_down: ends the server.
-        adapters: those that the predictor keeps.
-        upload_url: output files are PUT below this URL; None: they go into the answer.
-        large_bodies: reads them.
+        adapters: the predictor's.
+        upload_url: output files are PUT below this URL; None: they are part of the answer.
+        large_bodies: reads large request bodies.
     """
 
     settings: Settings
@@ -84,27 +84,27 @@ class RequestCaller(Asker):
 
     @property
     def listed(self) -> str | None:
-        """Whose records a list shows; None: all."""
+        """The owner whose records a list shows; None: all owners."""
         return self.wanted if self.sees_all else self.owner
 
     @property
     def replayed(self) -> tuple[str, ...]:
-        """Whose records answer a repeated PUT; those of before there were keys are the admin's."""
+        """The owner whose records answer a repeated PUT; an admin also gets unowned ones."""
         return (self.owner, "") if self.sees_all else (self.owner,)
 
     def view(self, record: Record) -> dict[str, Any]:
-        """Return a record as the API shows it; who sees all is told whose it is."""
+        """Return a record as the API shows it; an admin also sees the owner."""
         whose = {"owner": record.owner} if self.sees_all and record.owner else {}
         return record_body(record) | whose
 
     def note_unknown(self) -> None:
-        """Log that a key asked for an id that its owner does not have; another owner may."""
+        """Log a request for an id that the key's owner does not have; another owner may have it."""
         if self.scope is not None:
             note_refusal(self.scope, "no such id of this owner")
 
 
 def key_of(request: Request) -> Key | None:
-    """Return the API key of a request; None where no keys are set."""
+    """Return the API key of a request; None if no keys are set."""
     key: Key | None = request.scope.get("state", {}).get("key")
     return key
 
@@ -177,11 +177,11 @@ async def read_prediction_id(request: Request) -> str:
 
 
 async def _show_prediction_id(prediction_id: PathId) -> None:
-    """Have the parameter in the document; it is read where it is needed."""
+    """Add the parameter to the document; each route reads it itself."""
 
 
 async def _show_training_id(training_id: PathId) -> None:
-    """Have the parameter in the document; it is read where it is needed."""
+    """Add the parameter to the document; each route reads it itself."""
 
 
 ID_IN_PATH: dict[Kind, params.Depends] = {

@@ -1,7 +1,6 @@
-"""Serves the page that shows the API, and all files of that page: nothing comes from elsewhere.
+"""Serves the page that shows the API, and all of its files: it loads nothing from other hosts.
 
-The files are Swagger UI's own, from the package fastapi-swagger; nothing else of that package is
-used.
+The files are Swagger UI's own, from the package fastapi-swagger; only its files are used.
 """
 
 import base64
@@ -75,7 +74,7 @@ async def part(name: str) -> Response:
 
 
 def _digest(script: bytes) -> str:
-    """Return the source by which a policy allows this inline script alone."""
+    """Return the policy source that allows only this inline script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'"
 
 

@@ -13,13 +13,13 @@ _MOST_BYTES = 2**20
 
 
 class ExampleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A request that shows what the predictor does.
+    """An example request to the predictor.
 
     Attributes:
         name: for the button.
         input: whole; it refers to no file.
         kind: of the run.
-        description: what it shows.
+        description: of the example's purpose.
     """
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
@@ -33,7 +33,7 @@ _decoder = msgspec.json.Decoder(_Requests)
 
 
 def read_example_requests(file: Path) -> list[ExampleRequest]:
-    """Read a file; none where there is no such file.
+    """Read a file; empty if there is no such file.
 
     Raises:
         ExamplesError: the file is too large, or is no list of requests.

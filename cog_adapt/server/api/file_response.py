@@ -12,11 +12,11 @@ PORTION: Final = 2**18
 
 
 class FileResponse(StreamingResponse):
-    """Sends what is in a file, and closes it, also where the client has left.
+    """Sends the content of a file and closes it, even if the client has left.
 
     Args:
-        file: open for reading; nobody else reads it.
-        name: offered to who saves it.
+        file: open for reading, by this response alone.
+        name: offered to browsers for saving.
         media_type: of the file.
     """
 

@@ -1,4 +1,4 @@
-"""DELETE: what one has made is forgotten, one by one or all at once."""
+"""DELETE: forgets the runs of an owner, one by one or all at once."""
 
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ class Forgotten(BaseModel):
 
 
 def forgetting_of(parts: ServerParts) -> Forgetting:
-    """Return what forgets."""
+    """Return the service that forgets."""
     return Forgetting(parts.service, parts.webhooks, parts.adapters)
 
 

@@ -1,8 +1,8 @@
 """Large bodies, read and checked in a process of their own.
 
-To decode 100 MB holds the interpreter's lock for seconds, in whatever thread: nobody else would be
-answered meanwhile. So the bytes go to a process that is started with the first large body, in
-pieces, none of which holds the lock for long; the inputs come back as the JSON that the model gets.
+Decoding 100 MB holds the interpreter's lock for seconds, on any thread: all other requests would
+wait. So the bytes go in pieces to a process that is started with the first large body; no piece
+holds the lock for long, and the inputs come back as the model's JSON.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ _ERRORS: dict[str, type[BodyError]] = {
 
 
 class ReadingJob(msgspec.Struct, frozen=True):
-    """How a body is to be read.
+    """The description of a body to read.
 
     Attributes:
         size: of the body, in bytes.
         content_type: the header.
-        strict: as `read_body` has it.
-        document: the OpenAPI document as JSON; empty where inputs cannot be checked yet.
-        component: of the document, that of the inputs.
+        strict: as in `read_body`.
+        document: the OpenAPI document as JSON; empty if inputs cannot be checked yet.
+        component: the document's component for the inputs.
         most_characters: of any one string.
     """
 
@@ -59,7 +59,7 @@ class _Refusal(msgspec.Struct, frozen=True, tag=True):
 
 
 class _Verdict(msgspec.Struct, frozen=True, tag=True):
-    """The body without its inputs, which follow in pieces, or what is wrong with them."""
+    """The body without its inputs, which follow in pieces, or the fault of its inputs."""
 
     body: RequestBody
     problems: list[Problem]
@@ -68,7 +68,7 @@ class _Verdict(msgspec.Struct, frozen=True, tag=True):
 
 
 class LargeBodies:
-    """The process, and the one thread that speaks with it: one body at a time."""
+    """The process, and the only thread that talks to it: one body at a time."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "large bodies")
@@ -81,10 +81,10 @@ class LargeBodies:
         """Read a body as `read_body` does, and check its inputs.
 
         Returns:
-            the body, and the inputs or what is wrong with them; None where nobody could tell.
+            the body, and its inputs or their fault; None if the inputs could not be checked.
 
         Raises:
-            BodyError: it cannot be read, or takes too long.
+            BodyError: the body cannot be read, or takes too long.
         """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._ask, content, job)
@@ -154,7 +154,7 @@ def _receive(connection: "Connection[Any, Any]", size: int) -> bytes:
 
 
 def serve(connection: "Connection[Any, Any]") -> None:
-    """Read bodies until the front process is gone: what the process runs."""
+    """Read bodies until the front process is gone; the main function of the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the front process
     os.nice(5)
     with contextlib.suppress(EOFError, OSError):
@@ -169,7 +169,7 @@ def _serve_one(connection: "Connection[Any, Any]") -> None:
 
 
 def _judged(content: bytes, job: ReadingJob) -> Iterator[bytes | memoryview]:
-    """Yield the verdict on a body, and the inputs where they fit."""
+    """Yield the verdict on a body, then its inputs if they fit."""
     try:
         verdict, inputs = _judge(content, job)
     except BodyError as error:

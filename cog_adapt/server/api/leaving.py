@@ -1,4 +1,4 @@
-"""Notices that a client leaves before it has its answer."""
+"""Detects clients that leave before they have their answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

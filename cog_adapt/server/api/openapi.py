@@ -1,8 +1,8 @@
-"""The OpenAPI document that the server answers with: Cog's, and what Cog does not list.
+"""The OpenAPI document of the server: Cog's, with the operations that Cog does not list.
 
-FastAPI makes the second part from the routes. Nothing that Cog says is lost: its components stay as
-they are, and its operations gain answers and headers. Only the body of a POST is another component,
-Cog's with the bounds that are checked.
+FastAPI makes the second part from the routes. Cog's part is complete: its components are unchanged,
+and its operations gain answers and headers. Only the body of a POST is another component: Cog's
+with the checked bounds.
 """
 
 import copy
@@ -60,7 +60,7 @@ _described = APIRouter()  # what `predictions.py` answers, which reads its reque
 
 
 def _answers(noun: str, done: dict[str, Any] | None = None) -> Responses:
-    """Return what a POST or PUT answers, with links to what can be done next."""
+    """Return the answers of a POST or PUT, with links to the next operations."""
     parameters = {f"{noun}_id": "$response.body#/id"}
     links = {
         name: {"operationId": f"{name}_{noun}s__{noun}_id__{end}", "parameters": parameters}
@@ -130,7 +130,7 @@ def whole_document(app: FastAPI, cogs: Schema) -> dict[str, Any]:
 
     Args:
         app: with the server's routes, and those that its owner added.
-        cogs: as `cog build` bundles it; it is left as it is.
+        cogs: as `cog build` bundles it; it is not changed.
     """
     if app.openapi_schema is None:  # FastAPI's own place for it
         app.openapi_schema = _describe(app.routes)
@@ -143,7 +143,7 @@ def whole_document(app: FastAPI, cogs: Schema) -> dict[str, Any]:
 
 
 def _describe(routes: list[BaseRoute]) -> dict[str, Any]:
-    """Return FastAPI's document, whose components have names that no input has."""
+    """Return FastAPI's document; its components have names that no input can have."""
     shown = [_without_head(route) for route in [*routes, *_described.routes]]
     found = get_openapi(title="Cog", version="", routes=shown)
     schemas = found["components"]["schemas"] | {
@@ -159,7 +159,7 @@ def _describe(routes: list[BaseRoute]) -> dict[str, Any]:
 
 
 def _without_head(route: BaseRoute) -> BaseRoute:
-    """Return the route with one method: a HEAD is answered as its GET."""
+    """Return the route with one method: a HEAD is answered like its GET."""
     if not isinstance(route, APIRoute) or not route.methods:
         return route
     shown = copy.copy(route)
@@ -195,7 +195,7 @@ def _with_runs(endpoint: Endpoint, cogs: Schema, own: Schema) -> dict[str, Any]:
 
 
 def _runs_of(endpoint: Endpoint, own: Schema) -> dict[str, Any]:
-    """Return the part of the document that is about predictions alone, or about trainings."""
+    """Return the part of the document about predictions only, or about trainings only."""
     bodies = tuple(f"{_PREFIX}{endpoint.noun.title()}{end}" for end in ("Request", "OfId"))
     schemas = own["components"]["schemas"]
     paths = own["paths"]
@@ -217,7 +217,7 @@ def _without(own: Schema, parts: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _joined(first: Schema, second: Schema) -> dict[str, Any]:
-    """Return both; where both have a value that is no object, the first's."""
+    """Return both documents joined; the first one's plain values win."""
     both = second | first
     for name in first.keys() & second.keys():
         if isinstance(first[name], dict) and isinstance(second[name], dict):

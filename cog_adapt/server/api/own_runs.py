@@ -1,7 +1,7 @@
-"""Predictions for routes of one's own: as POST /predictions runs them, in another form.
+"""Predictions for routes of your own: they run like POST /predictions, in another form.
 
-A route that speaks another protocol gives the inputs to `start_prediction`. They are checked,
-queued, run and recorded as those of the server's own routes are, for the owner of the key.
+A route of another protocol passes the inputs to `start_prediction`. They are checked, queued, run
+and recorded like those of the server's own routes, for the owner of the key.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from cog_adapt.server.service.prediction import Prediction, PredictionSpec, new_
 
 
 class OwnRun:
-    """A prediction that a route of one's own has started.
+    """A prediction that your own route has started.
 
     Attributes:
         id: of the prediction, whose record GET /predictions shows.
@@ -35,9 +35,9 @@ class OwnRun:
         self._reader = prediction.events.follow(0)
 
     async def outputs(self) -> AsyncIterator[Any]:
-        """Yield what the predictor puts out, as it comes.
+        """Yield the predictor's outputs as they come.
 
-        It is cancelled if the client leaves, before the first piece too, or the reading stops.
+        It is cancelled if the client leaves, even before the first piece, or the reading stops.
         """
         async with self._reading(), watched(self._request.receive, self.cancel):
             async for chunk in self._chunks():
@@ -55,7 +55,7 @@ class OwnRun:
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[None]:
-        """Cancel the prediction where its outputs are read no further."""
+        """Cancel the prediction when its outputs are not read to the end."""
         try:
             yield
         finally:
@@ -68,19 +68,19 @@ class OwnRun:
                 yield msgspec.json.decode(event.data)["chunk"]
 
     def cancel(self) -> None:
-        """Cancel it; nothing happens where it has ended."""
+        """Cancel it; without effect if it has ended."""
         if not self._prediction.is_final:
             self._dispatcher.cancel(self.id, self._prediction.request.owner)
 
 
 async def start_prediction(request: Request, inputs: Mapping[str, Any]) -> OwnRun:
-    """Start a prediction with these inputs, for who sent the request.
+    """Start a prediction with these inputs, for the caller of the request.
 
     Raises:
-        NotReady: nothing can be run now.
+        NotReady: the server cannot run predictions now.
         JsonError: a text has half a surrogate pair, which JSON cannot hold.
         InvalidInputs: the inputs do not fit.
-        QueueFull: no more may wait.
+        QueueFull: the queue has no room.
     """
     parts = parts_of(request)
     dispatcher = parts.service.dispatcher("predict")

@@ -1,7 +1,7 @@
-"""Whose records a request is about: the owner of its key; nobody's where no keys are set.
+"""Finds the owner of the records that a request is about: the key's owner, "" without keys.
 
-What belongs to another owner is not there, in the same words as what nobody has. A key with the
-scope `admin` sees all: it looks among its own first, and `?owner=NAME` says whose it means.
+Another owner's records are reported as unknown, in the same words as ids that do not exist. A key
+with the scope `admin` sees all: its own are looked up first, and `?owner=NAME` selects an owner.
 """
 
 from typing import Annotated
@@ -57,10 +57,10 @@ class RecordLookup:
         return self._choose(owners.union(await self.service.records.owners_of(self.id, kind)))
 
     def owner_in_flight(self) -> str:
-        """Return the same of what is in flight, of either kind.
+        """Return the owner of the run in flight with this id, of either kind.
 
         Raises:
-            IdInUse: several owners have it, and an admin has not said who is meant.
+            IdInUse: several owners have it, and the admin has not named one.
         """
         if not self.caller.sees_all or self.caller.wanted is not None:
             return self._named_owner

@@ -1,6 +1,6 @@
-"""Serves the playground: a page that browsers get at `/`, and everybody at `/playground`.
+"""Serves the playground: a page at `/` for browsers, and at `/playground` for all clients.
 
-The page is open and holds no data: what it asks for needs a key where keys are set.
+The page is open and holds no data: its requests need a key if keys are set.
 """
 
 from pathlib import Path
@@ -47,7 +47,7 @@ class PageRoutes:
         self._files = PageFiles.read(folder)
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes; that of `/` leaves alone whoever asks for no page."""
+        """Return the routes; that of `/` matches only requests for a page."""
         return [
             _BrowserRoute("/", self.page),
             Route("/playground", self.page),
@@ -63,7 +63,7 @@ class PageRoutes:
         return _answer(request=request, file=self._files.index, kept=_CHECKED, policy=policy)
 
     async def without_slash(self, request: Request) -> Response:
-        """Send to the address from which the page's own addresses are right."""
+        """Redirect to the address from which the page's relative addresses are right."""
         return RedirectResponse("../playground", headers=SAFE)
 
     async def asset(self, request: Request) -> Response:
@@ -76,10 +76,10 @@ class PageRoutes:
 
 
 class _BrowserRoute(Route):
-    """A route for browsers alone."""
+    """A route for browsers only."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match what asks for a page."""
+        """Match requests that ask for a page."""
         match, child = super().matches(scope)
         is_asked = match is Match.FULL and wants_page(scope)
         return (match, child) if is_asked else (Match.NONE, {})
@@ -89,14 +89,15 @@ def policy_of(upload_url: str | None) -> str:
     """Return the Content-Security-Policy of the page.
 
     Args:
-        upload_url: where output files go, whose origin the page may show; None: nowhere.
+        upload_url: output files are PUT below this URL, and the page may show its origin; None:
+            there is none.
     """
     origin = origin_of(upload_url)
     return _POLICY.format(sources=f"{_OWN_SOURCES} {origin}" if origin else _OWN_SOURCES)
 
 
 def origin_of(upload_url: str | None) -> str | None:
-    """Return the origin of output files that browsers can load; None: there is none."""
+    """Return the origin of output files that browsers can load, or None."""
     place = urlsplit(upload_url or "")
     if place.scheme not in ("http", "https"):
         return None

@@ -1,4 +1,4 @@
-"""The files of the built page, read once: what a request asks for is a name, never a path."""
+"""The files of the built page, read once: a request names a file, never a path."""
 
 import gzip
 import hashlib
@@ -23,9 +23,9 @@ class PageFile:
 
     Attributes:
         content: its bytes.
-        zipped: the same for clients that take gzip.
+        zipped: the same for clients that accept gzip.
         media_type: by its suffix.
-        etag: changes with the content; weak, since both forms have it.
+        etag: changes with the content; weak, since both forms share it.
     """
 
     content: bytes
@@ -52,8 +52,8 @@ class PageFiles:
     """The page as `make page` builds it.
 
     Attributes:
-        index: the page; None where it is not built.
-        assets: what it loads, by name.
+        index: the page; None if it is not built.
+        assets: the files that it loads, by name.
     """
 
     index: PageFile | None
@@ -61,7 +61,7 @@ class PageFiles:
 
     @classmethod
     def read(cls, folder: Path) -> "PageFiles":
-        """Read `index.html` and `assets/` of a folder, as far as they are there."""
+        """Read `index.html` and `assets/` of a folder, if they exist."""
         index, assets = folder / "index.html", folder / "assets"
         found = [path for path in assets.glob("*") if path.is_file()]
         whole = PageFile.read(index) if index.is_file() else None

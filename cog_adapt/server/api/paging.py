@@ -1,4 +1,4 @@
-"""The parameters of a page: how many, and from where on."""
+"""The parameters of a page: its size, and its start."""
 
 import re
 from typing import Annotated, Final

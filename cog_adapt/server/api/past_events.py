@@ -13,7 +13,7 @@ from cog_adapt.server.service.prediction import encode
 
 
 async def past_events(record: Record, after: int, write: Write) -> AsyncGenerator[bytes]:
-    """Yield the events of a record, as far as the record keeps them: logs in one piece."""
+    """Yield the events that a record keeps, with the logs in one piece."""
     account = record_body(record) | {"output": msgspec.Raw((record.output or "null").encode())}
     past: list[tuple[str, bytes]] = [("start", encode({"id": record.id, "status": "processing"}))]
     if record.logs:
@@ -31,7 +31,7 @@ async def past_events(record: Record, after: int, write: Write) -> AsyncGenerato
 
 
 def _metrics_of(record: Record) -> Iterator[dict[str, Any]]:
-    """Yield the last values, by the dotted names of the live events."""
+    """Yield the last values, under the dotted names of the live events."""
     groups: list[tuple[str, Any]] = [("", msgspec.json.decode(record.metrics))]
     for name, value in groups:  # grows: what is inside a group is looked at after it
         if isinstance(value, dict):

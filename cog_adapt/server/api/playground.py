@@ -1,4 +1,4 @@
-"""The data that the playground alone asks for: example requests, and figures of the server."""
+"""The data for the playground alone: example requests, and figures of the server."""
 
 import asyncio
 

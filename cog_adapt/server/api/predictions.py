@@ -121,7 +121,7 @@ class PredictionRoutes:
     async def _end_with_client(self, call: "_Call", prediction: Prediction) -> None:
         """Wait for the end; cancel the prediction if the client leaves.
 
-        Most answers are there before a client can leave: to watch for that takes 20 µs.
+        Most answers are ready before a client can leave, and watching for it takes 20 µs.
         """
         await asyncio.wait({prediction.done}, timeout=_UNWATCHED_SECONDS)
         if prediction.done.done():
@@ -168,7 +168,7 @@ async def cancel(request: Request) -> Response:
 
 
 def _check_scope(request: Request, kind: Kind) -> None:
-    """Refuse a key for predictions alone where the path of a prediction reaches a training.
+    """Refuse a key for predictions alone if the path of a prediction leads to a training.
 
     Raises:
         Forbidden: the key lacks the scope.
@@ -180,7 +180,7 @@ def _check_scope(request: Request, kind: Kind) -> None:
 
 
 def _join(call: _Call, asked: PredictionSpec, running: Prediction) -> Response:
-    """Answer a PUT whose id is running: nothing new starts."""
+    """Answer a PUT whose id is running, without starting a run."""
     is_checked = asked.input and not call.is_strict  # none: whatever its input is
     if is_checked and call.parser.fitted(asked).digest != running.request.digest:
         raise _other_input(running.id)
@@ -192,7 +192,7 @@ def _join(call: _Call, asked: PredictionSpec, running: Prediction) -> Response:
 
 
 async def _replay(call: _Call, asked: PredictionSpec) -> Response | None:
-    """Answer a PUT whose id has run, or runs elsewhere, from its record: nothing runs."""
+    """Answer a PUT whose id has run, or runs on another server, from its record."""
     records, kind = call.service.records, call.dispatcher.kind
     for owner in call.caller.replayed:
         record = await records.get(asked.id, kind, owner)

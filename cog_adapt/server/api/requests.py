@@ -1,7 +1,7 @@
-"""Turns a request into a prediction request, in the sequence of Cog's checks.
+"""Turns an HTTP request into a prediction request, in the sequence of Cog's checks.
 
-The checks are: JSON, the id in the path, whether it is known, streams, readiness, inputs, room. How
-a client wants its answer is in the headers Accept, Prefer (RFC 7240) and Cancel-After.
+The checks are: JSON, the id in the path, whether it is known, streams, readiness, inputs, room. The
+headers Accept, Prefer (RFC 7240) and Cancel-After give the form of the answer.
 """
 
 import re
@@ -39,10 +39,10 @@ class RequestParser:
     """Reads requests for one kind.
 
     Args:
-        service: where they go.
-        webhooks: knows which URLs could never be sent to.
-        kind: prediction or training, by the path; it says what inputs must look like.
-        runs: what runs; Cog's server in train mode trains, whatever the path.
+        service: runs the requests.
+        webhooks: knows the URLs that can never be reached.
+        kind: prediction or training, by the path; it determines the schema of the inputs.
+        runs: the kind that runs; Cog's server in train mode trains on either path.
         large: reads large bodies.
     """
 
@@ -69,8 +69,8 @@ class RequestParser:
         Raises:
             ClientDisconnect: the client has left before the end of the body.
             BodyError: the body cannot be read.
-            InvalidRequest: the body names another id, or a webhook that could never be called, or
-                a header is no time.
+            InvalidRequest: the body names another id, or a webhook that can never be reached, or a
+                header is no time.
         """
         headers = request.headers
         timeout = _read_duration(headers.get("cancel-after"))
@@ -103,7 +103,7 @@ class RequestParser:
     async def _read_body(
         self, request: Request
     ) -> tuple[RequestBody, Inputs | Sequence[Problem] | None]:
-        """Read the body, and where it is large, its inputs or what is wrong with them."""
+        """Read the body, and if it is large, its inputs or their fault."""
         content_type = request.headers.get("content-type")
         content = bytearray()
         if content_type is not None or not self._strict:
@@ -139,11 +139,11 @@ class RequestParser:
             )
 
     def checked(self, request: PredictionSpec) -> PredictionSpec:
-        """Return the request with what the model gets, if it can run now.
+        """Return the request with the model's inputs, if it can run now.
 
         Raises:
             NotStreamable: the model does not stream.
-            NotReady: nothing can be run now.
+            NotReady: the server cannot run it now.
             InvalidInputs: the inputs do not fit.
         """
         self.check_stream(request)
@@ -152,7 +152,7 @@ class RequestParser:
         return self.fitted(request)
 
     def fitted(self, request: PredictionSpec) -> PredictionSpec:
-        """Return the request with the inputs that the model gets.
+        """Return the request with the model's inputs.
 
         Raises:
             InvalidInputs: the inputs do not fit.
@@ -188,9 +188,9 @@ class RequestParser:
 def read_preferences(
     headers: Mapping[str, str], *, strict: bool
 ) -> tuple[bool, bool, float | None]:
-    """Read whether a client wants events, or an answer at once, and how long it waits at most.
+    """Read whether a client wants events or an immediate answer, and its longest wait.
 
-    Cog (`strict`) knows `Prefer: respond-async` alone.
+    Cog (`strict`) knows only `Prefer: respond-async`.
     """
     if _EVENT_STREAM in headers.get("accept", ""):
         return True, False, None
@@ -238,7 +238,7 @@ def _with_inputs(request: PredictionSpec, checked: Inputs | Sequence[Problem]) -
 
 
 def with_owner(context: dict[str, str], request: Request) -> dict[str, str]:
-    """Put who asks into a context, replacing whatever the caller wrote there."""
+    """Put the caller's owner into a context, replacing the caller's own value there."""
     key = key_of(request)
     if key is None:
         return owned(context, "")

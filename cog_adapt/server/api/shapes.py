@@ -1,8 +1,8 @@
-"""The types of what the API reads and answers beyond Cog's bodies, for the OpenAPI document.
+"""The types of the API's requests and answers beyond Cog's bodies, for the OpenAPI document.
 
-These types check and make nothing: requests are read byte for byte as Cog's server reads them, and
-answers are encoded where they are made. The document is of OpenAPI 3.0, which has `nullable` where
-later versions have a type `null`.
+They only document: requests are read byte for byte as Cog's server reads them, and answers are
+encoded where they are made. The document is of OpenAPI 3.0, which has `nullable` where later
+versions have a type `null`.
 """
 
 from collections.abc import Mapping

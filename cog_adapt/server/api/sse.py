@@ -48,7 +48,7 @@ def write_translated(event: RunEvent) -> bytes:
 
 
 def _in_one_line(data: bytes) -> bytes:
-    """Escape the characters in JSON at which some clients break lines, and others do not."""
+    """Escape the characters in JSON that only some clients take for line breaks."""
     for character, escape in _LINE_ENDS:
         data = data.replace(character, escape)
     return data
@@ -73,8 +73,8 @@ def follow(
     Args:
         prediction: the prediction to follow.
         after: the number of the last event that the reader has seen; None: no replay.
-        write: writes an event. Cog's stream, which is the default, ends after events that are no
-            longer kept; others go on, so that their readers can come back by `Last-Event-ID`.
+        write: writes an event. Cog's stream, the default, ends if events are missing; others
+            continue, so that their readers can return with `Last-Event-ID`.
     """
     return _written(_Reading(prediction, after), write)
 
@@ -94,7 +94,7 @@ class _Reading:
         return portion
 
     def skip(self, count: int) -> None:
-        """Go on after events that are no longer kept."""
+        """Continue after missing events."""
         self.seen += count
         self._reader = self.prediction.events.follow(self.seen)
 

@@ -17,17 +17,17 @@ _PORTION: Final = 2**20
 
 
 class UploadCounter:
-    """Counts those under way: each may fill the disk, and take its time."""
+    """Counts running uploads: each may fill the disk, and take long."""
 
     def __init__(self) -> None:
         self._of_owner: Counter[str] = Counter()
 
     @contextmanager
     def one_of(self, owner: str) -> Iterator[None]:
-        """Surround an upload.
+        """Count an upload while the block runs.
 
         Raises:
-            QueueFull: as many as may are under way.
+            QueueFull: the most uploads are running.
         """
         if self._of_owner[owner] >= MOST_OF_AN_OWNER or self._of_owner.total() >= MOST_AT_ONCE:
             raise QueueFull(
@@ -44,7 +44,7 @@ class UploadCounter:
 
 
 async def receive_file(request: Request, path: Path, most_bytes: int) -> None:
-    """Write the body of a request to a new file; a failure leaves a part of it.
+    """Write the body of a request to a new file; after a failure a part of it is left.
 
     Raises:
         TooLarge: the body has more bytes.

@@ -1,4 +1,4 @@
-"""What the command line asks of adapters, wherever they are, and how it shows them."""
+"""The adapter operations of the command line, for a folder or a server, and their output."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ _LINE = "{id:<16}  {name:<20}  {owner:<12}  {method:<10}  {examples:>8}  {hits:>
 
 
 class AdapterSource(Protocol):
-    """Has adapters. An adapter is named by its id, its name, or NAME@vN; the owner may be left out.
+    """A source of adapters. An adapter is named by its id, its name, or NAME@vN, for any owner.
 
     Every method raises `InputError`, `UnavailableError` or `StorageError` of the server, or an
     error of the runner.
@@ -21,29 +21,29 @@ class AdapterSource(Protocol):
     def all(
         self, owner: str | None, name: str | None, label: str | None = None
     ) -> Iterator[Metadata]:
-        """Yield the metadata of all, newest first; of an owner, of a name, with a label."""
+        """Yield metadata, newest first; of one owner, of a name, or with a label, if given."""
 
     def show(self, reference: str, owner: str | None) -> Metadata:
-        """Return the metadata of one."""
+        """Return an adapter's metadata."""
 
     def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
-        """Write one to a file, or into a folder; return the file."""
+        """Write an adapter to a file, or into a folder; return the file."""
 
     def put(self, path: Path) -> Metadata:
-        """Keep the one in a file; return its metadata."""
+        """Store the adapter of a file; return its metadata."""
 
     def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
-        """Change metadata of one; return all of it."""
+        """Change an adapter's metadata; return all of it."""
 
     def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
-        """Give one to another owner; return its metadata as it is then."""
+        """Give an adapter to another owner; return its new metadata."""
 
     def remove(self, reference: str, owner: str | None) -> Metadata:
-        """Remove one; return what was made from it, as `children`."""
+        """Remove an adapter; return the ids of adapters made from it, as `children`."""
 
 
 def write_portions(path: Path, offered: str, portions: Iterator[bytes]) -> Path:
-    """Write a file, or into a folder under the name that is offered; whole or not at all.
+    """Write a file, or into a folder under the offered name; whole or not at all.
 
     Raises:
         StorageError: it cannot be written.
@@ -62,7 +62,7 @@ def write_portions(path: Path, offered: str, portions: Iterator[bytes]) -> Path:
 
 
 def as_lines(found: Iterable[Metadata]) -> Iterator[str]:
-    """Yield a line for each adapter, under a line that names the columns."""
+    """Yield a line for each adapter, after a line with the column names."""
     yield _LINE.format(
         id="ID",
         name="NAME",

@@ -116,7 +116,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the server: itself, the worker, and processes that the model started."""
+    """Kill the rest of the server: itself, the worker, and processes that the model started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

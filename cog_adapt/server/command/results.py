@@ -116,7 +116,7 @@ def _path(path: Path, place: Place, uri: str, *, is_only: bool) -> Path:
 
 
 def _suffix(uri: str) -> str:
-    """Return the extension of the type; recognise safetensors, which has none, by its header."""
+    """Return the extension of the type; safetensors, which has no type, is known by its header."""
     found = _DATA_URI.match(uri)
     kind = (found and found[1]) or _UNKNOWN
     if kind != _UNKNOWN:

@@ -108,7 +108,7 @@ def load_function(reference: str, folder: Path) -> Callable[..., object]:
 
 
 class _FolderFinder:
-    """Finds the modules of a folder, for names that no other finder knows."""
+    """Finds the modules of a folder, for names that other finders do not know."""
 
     def __init__(self, folder: Path) -> None:
         self._path = [str(folder)]

@@ -20,7 +20,7 @@ class RemoteAdapters:
     def all(
         self, owner: str | None, name: str | None, label: str | None = None
     ) -> Iterator[Metadata]:
-        """Ask page after page."""
+        """Get all pages."""
         filters = {"limit": str(_PAGE), "owner": owner, "name": name, "label": label}
         cursor: str | None = ""
         while cursor is not None:
@@ -30,11 +30,11 @@ class RemoteAdapters:
             cursor = page["next"]
 
     def show(self, reference: str, owner: str | None) -> Metadata:
-        """Ask for one."""
+        """Get the metadata of an adapter."""
         return content(self._client.request("GET", _path(reference, {"owner": owner})))
 
     def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
-        """Download one, whole or not at all."""
+        """Download an adapter, whole or not at all."""
         at = _path(reference, {"owner": owner, "format": form}, "/download")
         with self._client.stream("GET", at) as response:
             if response.status_code != _SUCCEEDED:
@@ -44,7 +44,7 @@ class RemoteAdapters:
             return write_portions(path, offered, response.iter_bytes())
 
     def put(self, path: Path) -> Metadata:
-        """Upload one."""
+        """Upload an adapter."""
         response = self._client.send_file("/adapters", path)
         if response.status_code != _CREATED:
             raise refusal(response)
@@ -52,16 +52,16 @@ class RemoteAdapters:
         return made
 
     def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
-        """Have one changed."""
+        """Change an adapter's metadata."""
         at = _path(reference, {"owner": owner})
         return content(self._client.request("PATCH", at, dict(changes)))
 
     def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
-        """Have one given to another owner, by a key with the scope `admin`."""
+        """Give an adapter to another owner, by a key with the scope `admin`."""
         return self.change(reference, owner, {"owner": receiver})
 
     def remove(self, reference: str, owner: str | None) -> Metadata:
-        """Have one removed."""
+        """Remove an adapter."""
         return content(self._client.request("DELETE", _path(reference, {"owner": owner})))
 
 

@@ -72,7 +72,7 @@ def run_once(options: Options) -> int:
 
 
 def _run(client: Client, run: RunRequest, display: "Display") -> tuple[dict[str, Any], bool]:
-    """Return the final object, and whether Ctrl-C was pressed meanwhile."""
+    """Return the final object, and whether Ctrl-C was pressed during the run."""
     with canceling(lambda: cancel(client, run), display.say) as interrupted:
         for name, data in follow(client, run):
             display.show(name, data)

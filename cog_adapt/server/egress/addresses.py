@@ -83,7 +83,7 @@ class AddressRules:
         return open_to_callers
 
     def _words_about(self, host: str, address: Address) -> str:
-        """Say why a host is refused; where a name leads is nobody's business outside."""
+        """Return why a host is refused, without its addresses: these are private."""
         what, remedy = "its address is not public", host
         if not _NAME.fullmatch(host.lower()):
             what = f"its address {address} is not public ({self._refusal(address)})"
@@ -121,5 +121,5 @@ def _resolve(host: str, port: int, flags: int = 0) -> list[Address]:
 
 
 def without_value(error: Exception) -> str:
-    """Return what is wrong with a URL, without the part of it: there may be a secret in it."""
+    """Return a URL's fault without the faulty part: it may hold a secret."""
     return str(error).partition(": '")[0]

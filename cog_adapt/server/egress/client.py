@@ -64,7 +64,7 @@ class Egress:
             url: http or https; redirects are followed.
             path: path of the file.
             most_bytes: limit of the bytes sent, and of the decompressed bytes.
-            transfer: ends it when it takes too long, or is aborted.
+            transfer: ends the download when it takes too long, or is aborted.
             user_agent: the User-Agent header.
 
         Raises:
@@ -193,7 +193,7 @@ def _translate_errors(url: str) -> Iterator[None]:
 
 @contextmanager
 def _follow(client: httpx2.Client, url: str) -> Iterator[httpx2.Response]:
-    """Yield the first response that is no redirect; httpx2's way would read redirects' bodies."""
+    """Yield the first response that is no redirect; httpx2 itself would read redirects' bodies."""
     response = client.send(client.build_request("GET", url), stream=True)
     for _ in range(_MOST_REDIRECTS):
         if response.next_request is None:

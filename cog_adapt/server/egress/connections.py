@@ -1,8 +1,8 @@
-"""Connections to no address but those that the rules give.
+"""Connections only to addresses that the rules allow.
 
-A name is resolved once for each connection, and the connection is made to the very address that
-was checked. The URL keeps its host, so `Host`, SNI and the certificate's check are as ever, and
-a kept connection is used again only for the host that it was made for.
+A name is resolved once for each connection, and the connection is made to the checked address. The
+URL keeps its host, so `Host`, SNI and the certificate's check are unchanged, and an open connection
+is reused only for the host that it was made for.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class _AsyncPinnedBackend(httpcore2.AnyIOBackend):
 
 
 class PinnedTransport(httpx2.BaseTransport):
-    """Sends the requests of one transfer by http and https to addresses that the rules give."""
+    """Sends the requests of one transfer by http and https to allowed addresses."""
 
     def __init__(
         self, rules: AddressRules, ssl_context: ssl.SSLContext, transfer: Transfer
@@ -105,7 +105,7 @@ class PinnedTransport(httpx2.BaseTransport):
         self.pool = httpcore2.ConnectionPool(ssl_context, network_backend=backend)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request; a redirect is another one."""
+        """Send one request; a redirect is a request of its own."""
         with _as_errors_of_httpx2():
             answer = self.pool.handle_request(_to_core(request))
         return httpx2.Response(
@@ -177,10 +177,10 @@ class _AsyncBody(httpx2.AsyncByteStream):
 
 
 def _to_core(request: httpx2.Request) -> httpcore2.Request:
-    """Return the same request in the words of httpcore2.
+    """Return the same request in httpcore2's types.
 
     Raises:
-        EgressError: it is neither http nor https.
+        EgressError: the scheme is neither http nor https.
     """
     check_scheme(request.url)
     return httpcore2.Request(
@@ -208,10 +208,10 @@ def _as_errors_of_httpx2() -> Iterator[None]:
 
 
 def check_scheme(url: httpx2.URL) -> None:
-    """Refuse what is neither http nor https.
+    """Refuse schemes other than http and https.
 
     Raises:
-        EgressError: it is neither.
+        EgressError: the scheme is neither.
     """
     if url.scheme not in ("http", "https"):
         shown = str(url)[:80]

@@ -1,4 +1,4 @@
-"""One download's end: its deadline, its pace, or a caller who does not want it any more."""
+"""The end of a download: its deadline, its pace, or an abort."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ class Transfer:
     """The time of one download, counted from `begin`; any thread may abort it.
 
     Args:
-        pause_seconds: that a connection, or the next bytes, may take.
+        pause_seconds: the most for a connection, or for the next bytes.
         total_seconds: from the beginning to the end.
     """
 
@@ -35,10 +35,10 @@ class Transfer:
         self._end = time.monotonic() + self._total_seconds
 
     def seconds_left(self, timeout: float | None) -> float:
-        """Return how long the next step may take.
+        """Return the seconds for the next step.
 
         Raises:
-            httpcore2.ReadTimeout: the time is over, or nobody wants the file.
+            httpcore2.ReadTimeout: the time is over, or the transfer was aborted.
         """
         left = self._end - time.monotonic()
         if self.is_aborted:
@@ -76,7 +76,7 @@ class Transfer:
         return TimedStream(stream, self)
 
     def abort(self) -> None:
-        """End it: a thread that waits for its bytes waits no longer."""
+        """End the transfer; a thread that waits for its bytes stops waiting."""
         self.is_aborted = True
         with self._lock:
             for each in self._sockets:
@@ -100,7 +100,7 @@ class TimedStream(httpcore2.NetworkStream):
 
     Args:
         stream: the connection.
-        transfer: that it is for.
+        transfer: that uses it.
     """
 
     def __init__(self, stream: httpcore2.NetworkStream, transfer: Transfer) -> None:
@@ -125,12 +125,12 @@ class TimedStream(httpcore2.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore2.NetworkStream:
-        """Go on with TLS."""
+        """Continue with TLS."""
         left = self._transfer.seconds_left(timeout)
         return TimedStream(
             self._stream.start_tls(ssl_context, server_hostname, left), self._transfer
         )
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore2's
-        """Return what is known of the connection."""
+        """Return information about the connection."""
         return self._stream.get_extra_info(info)

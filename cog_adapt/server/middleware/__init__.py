@@ -1,1 +1,1 @@
-"""Plain ASGI around the application: keys, rates, limits, counts. Knows no prediction."""
+"""Plain ASGI around the application: keys, rates, limits, counts. Does not know predictions."""

@@ -1,4 +1,4 @@
-"""What a client accepts, as its headers say."""
+"""The formats that a client accepts, from its headers."""
 
 from collections.abc import Iterable
 
@@ -10,19 +10,19 @@ _READ = 1000  # characters; a browser's header has a tenth of that
 def weights(header: str) -> dict[str, float]:
     """Return the weight of each name in an `Accept` or `Accept-Encoding` header.
 
-    A weight that is no number counts as 0, which says "not this".
+    A weight that is no number counts as 0: not acceptable.
     """
     return dict(map(_read, header.split(",")))
 
 
 def wants_page(scope: Scope) -> bool:
-    """Return whether a request is a browser's, that would rather show a page than JSON."""
+    """Return whether a request is from a browser that prefers a page to JSON."""
     accepted = weights(header_of(scope["headers"], b"accept"))
     return accepted.get("text/html", 0) > accepted.get("application/json", 0)
 
 
 def header_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
-    """Return all values of a header, with commas between; of a long one the beginning."""
+    """Return all values of a header, joined by commas; of a long header the beginning."""
     return b",".join(value for each, value in headers if each == name)[:_READ].decode("latin-1")
 
 

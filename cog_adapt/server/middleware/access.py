@@ -1,4 +1,4 @@
-"""Which key opens which route: what is not in the table needs `admin`."""
+"""The scope that each route needs; a route outside the table needs `admin`."""
 
 import re
 from typing import Final, Literal
@@ -53,7 +53,7 @@ _own: dict[str, Need] = {}
 
 
 def set_need(route: str, need: Need) -> None:
-    """Let a route of one's own, `POST /v1/answers` say, need this scope; others need `admin`."""
+    """Set the scope for a route of your own, `POST /v1/answers` say; the default is `admin`."""
     _own[route] = need
 
 
@@ -64,12 +64,12 @@ def need_of(method: str, path: str) -> Need:
 
 
 def is_own(method: str, path: str) -> bool:
-    """Return whether a request is for a route of one's own: for none that the table names."""
+    """Return whether a request is for a route of your own: one that the table lacks."""
     return _listed(method, path) is None
 
 
 def _listed(method: str, path: str) -> Need | None:
-    """Return what the table says of a request."""
+    """Return the table's entry for a request."""
     parts = path.split("/")
     for place in (2, 4):
         if len(parts) > place and parts[place]:
@@ -78,12 +78,12 @@ def _listed(method: str, path: str) -> Need | None:
 
 
 def is_liveness(connection: Connection) -> bool:
-    """Return whether a request needs no key where there is no page."""
+    """Return whether a path is a health check, which is open even when keys are set."""
     return connection["path"] in OPEN
 
 
 def is_open(connection: Connection) -> bool:
-    """Return whether a request needs no key: liveness, or the page, which holds no data."""
+    """Return whether a request needs no key: health checks, and the page, which holds no data."""
     path = connection["path"]
     if path in OPEN:
         return True

@@ -1,4 +1,4 @@
-"""One line of the log for each access that is refused: who, what and why; never a secret."""
+"""One line of the log for each refused access: caller, route and reason; never a secret."""
 
 import structlog
 from starlette.types import Scope
@@ -14,7 +14,7 @@ def note_refusal(scope: Scope, why: str) -> None:
 
     Args:
         scope: of the request; its query and headers are left out, for they may hold secrets.
-        why: in a few words of ours.
+        why: in a few fixed words.
     """
     key = scope.get("state", {}).get("key")
     log.warning(

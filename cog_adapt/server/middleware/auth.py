@@ -1,4 +1,4 @@
-"""Who may come in: API keys, and which of them opens which route."""
+"""Access control: API keys, and the routes that each opens."""
 
 from collections.abc import Callable
 
@@ -23,14 +23,14 @@ _WRONG_KEY = AsgiResponse.in_json(
 
 
 class AuthMiddleware:
-    """Lets in who has a key for the route.
+    """Admits requests with a key for the route.
 
     `state` then holds the `key`, and its owner as `caller`.
 
     Args:
         app: the application.
         keys: of the operator.
-        is_open: says which requests need no key.
+        is_open: returns whether a request needs no key.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AuthMiddleware:
             await self._app(scope, receive, send)
 
     def _refusal(self, scope: Connection) -> tuple[str, AsgiResponse] | None:
-        """Return why a request is refused, in a few words, and the answer; None if it is not."""
+        """Return the reason of a refusal, in a few words, and the answer; None: admitted."""
         if self._is_open(scope):
             return None
         offered = _offered_key(scope)

@@ -1,4 +1,4 @@
-"""Limits on a request's body: its size, that of all bodies, and how slowly it may come."""
+"""Limits on a request's body: its size, that of all bodies, and its pace."""
 
 import asyncio
 import time
@@ -21,14 +21,14 @@ _COGS_TEXT = "Failed to buffer the request body: length limit exceeded"
 
 
 class BodyLimits:
-    """What one body may be, and the refusal of what is more.
+    """The limits of one body, and the refusal of a body beyond them.
 
     Args:
         max_bytes: of one body.
-        pause_seconds: of the longest silence; a body that drips is cut off as soon.
-        budget: of all bodies, each from its first byte to the end of its answer.
+        pause_seconds: the longest pause; a dripping body is cut off after the same time.
+        budget: for all bodies, each from its first byte to the end of its answer.
         in_text: refuses in Cog's words.
-        remedy: for whose body is too large.
+        remedy: for the caller of a too large body.
         most_values: commas and brackets of one body; None: any number.
     """
 
@@ -71,11 +71,11 @@ class BodyLimits:
 class BodyLimitMiddleware:
     """Answers 413 to a body that is too large, 408 to one that is too slow, 429 to one too many.
 
-    The connection is closed then. Only the time that the application waits for the client counts.
+    The connection is then closed. Only the time that the application waits for the client counts.
 
     Args:
         app: the application.
-        limits_of: gives those of a request's body, by its method and path.
+        limits_of: returns the limits of a request's body, by its method and path.
     """
 
     def __init__(self, app: ASGIApp, limits_of: Callable[[str, str], BodyLimits]) -> None:
@@ -116,7 +116,7 @@ def _announced(scope: Scope) -> int | None:
 
 
 def _owner_of(scope: Scope) -> str:
-    """Name whose body it is; empty where no keys are set."""
+    """Return the body's owner; empty if no keys are set."""
     name: str = scope.get("state", {}).get("caller", "")
     return name
 
@@ -163,7 +163,7 @@ class _Body:
         return self._values > self._limits.most_values
 
     def free(self) -> None:
-        """Take notice that nobody needs its bytes any more."""
+        """Release the body's bytes from the budget."""
         self._limits.budget.free(self._owner, self._held)
         self._held = 0
 
@@ -183,7 +183,7 @@ class _Body:
             await self._send(message)
 
     async def refuse_large(self) -> Message:
-        """Read on for a while: a close with unread bytes is a reset that can eat the answer."""
+        """Read on for a while: closing with unread bytes is a reset, which can lose the answer."""
         return await self._refuse(self._limits.too_large, _LINGER_SECONDS)
 
     async def _refuse(self, refusal: AsgiResponse, linger_seconds: float = 0) -> Message:

@@ -77,7 +77,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Handle the beginning of a request.
 
         Raises:
-            ValueError: its headers are too large; the parser has uvicorn send a 400.
+            ValueError: its headers are too large; the parser makes uvicorn send a 400.
         """
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         self._has_large_headers = size > self.max_header_bytes
@@ -110,7 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_deadline()
 
     def send_400_response(self, msg: str) -> None:
-        """Say in JSON, as everywhere, why no request could be read; never inside an answer."""
+        """Send a JSON error for an unreadable request; never inside an answer."""
         if not self._answers():
             reason = f"Headers are larger than {self.max_header_bytes} bytes."
             error = reason if self._has_large_headers else msg
@@ -122,7 +122,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def make_room(self, *, is_new: bool) -> None:
-        """Close the connection; a new one is told why."""
+        """Close the connection; a new one is told the reason."""
         if is_new:
             self.transport.write(
                 b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n"
@@ -151,5 +151,5 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def bounded(most: int | None) -> type[BoundedProtocol]:
-    """Return the protocol of one server, for so many connections; None: as files allow."""
+    """Return the protocol of one server, for so many connections; None: as open files allow."""
     return type("ServerProtocol", (BoundedProtocol,), {"room": ConnectionRoom(most)})

@@ -1,4 +1,4 @@
-"""How many connections a server has at once, and which of them make room for a new one."""
+"""The number of connections of a server, and the choice of those that make room for a new one."""
 
 import resource
 from collections import Counter
@@ -14,16 +14,16 @@ class Closable(Protocol):
     """A connection."""
 
     def make_room(self, *, is_new: bool) -> None:
-        """Close it: another one takes its place, or it has found none."""
+        """Close it: another connection takes its place, or there is no place for it."""
 
 
 class ConnectionRoom:
     """The connections of a server; those without a request under way make room, oldest first.
 
-    One peer has three quarters of the room, so that others, a health check say, find some.
+    One peer may use three quarters of the room, so that others, a health check say, find some.
 
     Args:
-        most: connections at once; None: 8192, or fewer where this process may open few files.
+        most: connections at once; None: 8192, or fewer if this process may open few files.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -39,11 +39,11 @@ class ConnectionRoom:
         return len(self._peers)
 
     def enter(self, connection: Closable, peer: str) -> None:
-        """Add a new one; where there are too many, the longest idle one goes, or else this one.
+        """Add a new connection; if there are too many, close the longest idle one, else this one.
 
         Args:
             connection: without a request yet.
-            peer: where it comes from.
+            peer: its address.
         """
         self._peers[connection] = peer
         self._counts[peer] += 1
@@ -54,7 +54,7 @@ class ConnectionRoom:
             self._close(next(iter(self._idle)), connection)
 
     def work(self, connection: Closable) -> None:
-        """Note that a request is under way."""
+        """Mark a connection as serving a request."""
         peer = self._peers.get(connection, "")
         self._idle.pop(connection, None)
         idle = self._idle_of.get(peer, {})
@@ -63,14 +63,14 @@ class ConnectionRoom:
             self._idle_of.pop(peer, None)
 
     def rest(self, connection: Closable) -> None:
-        """Note that no request is under way any more."""
+        """Mark a connection as idle."""
         peer = self._peers.get(connection)
         if peer is not None:
             self._idle[connection] = None
             self._idle_of.setdefault(peer, {})[connection] = None
 
     def leave(self, connection: Closable) -> None:
-        """Forget one that is closed; nothing happens where it is forgotten already."""
+        """Remove a closed connection, if it is still there."""
         self.work(connection)
         peer = self._peers.pop(connection, None)
         if peer is not None:
@@ -84,7 +84,7 @@ class ConnectionRoom:
 
 
 def most_by_files() -> int:
-    """Return how many connections this process's limit of open files leaves room for."""
+    """Return the number of connections that this process's limit of open files allows."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return _MOST

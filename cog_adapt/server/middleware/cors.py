@@ -1,4 +1,4 @@
-"""Which pages of browsers may call this server."""
+"""The browser pages that may call this server."""
 
 from urllib.parse import urlsplit
 
@@ -9,7 +9,7 @@ from cog_adapt.server.errors import ConfigError
 
 
 def allow_origins(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
-    """Return the application with answers for these origins.
+    """Return the application with CORS answers for these origins.
 
     Raises:
         ConfigError: one is no origin.

@@ -1,7 +1,7 @@
-"""Pages of other sites may not change anything where no key would keep them out.
+"""Keeps other sites' pages from changing anything while no key protects the server.
 
-A browser sends a page's POST to this server even where the page may not read the answer, and says
-in `Origin` and `Sec-Fetch-Site` which page it was. Other clients send neither, and are let in.
+A browser sends a page's POST to this server even if the page may not read the answer, and names the
+page in `Origin` and `Sec-Fetch-Site`. Other clients send neither header, and are admitted.
 """
 
 from collections.abc import Iterable
@@ -17,11 +17,11 @@ _SHOWN = 100
 
 
 class CrossSiteMiddleware:
-    """Refuses what a page of another site would change.
+    """Refuses changes by pages of other sites.
 
     Args:
         app: the application.
-        allowed: origins whose pages may.
+        allowed: origins whose pages may make changes.
     """
 
     def __init__(self, app: ASGIApp, allowed: Iterable[str]) -> None:
@@ -40,7 +40,7 @@ class CrossSiteMiddleware:
         await answer.send(send)
 
     def _find_foreign(self, scope: Scope) -> str | None:
-        """Return the site whose page it is, where that may not do this."""
+        """Return the site of the page, if it may not do this."""
         if scope["method"] in _READ_ONLY or "*" in self._allowed:
             return None
         origins, host, site = [], "", ""

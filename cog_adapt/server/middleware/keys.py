@@ -36,15 +36,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Key:
-    """What is known of a key; never the key itself.
+    """A key's entry in the file; never the key itself.
 
     Attributes:
-        name: of whoever holds it, for logs.
-        scopes: what it opens; `admin` opens everything.
-        digest: sha256 of the key in hex. A key is 256 random bits, so there is nothing to guess
-            that a slow, salted hash would protect.
-        expires: seconds since 1970; from then on the key opens nothing.
-        owner: to whom belongs what the key makes; by default its name.
+        name: of its holder, for logs.
+        scopes: of the routes that it opens; `admin` opens every route.
+        digest: sha256 of the key in hex. A key is 256 random bits, which cannot be guessed: a slow,
+            salted hash would add nothing.
+        expires: seconds since 1970; the key is invalid from then on.
+        owner: of everything that the key makes; by default its name.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Key:
         object.__setattr__(self, "owner", self.owner or self.name)
 
     def opens(self, scope: Scope) -> bool:
-        """Return whether the key may do what the scope names."""
+        """Return whether the key has a scope."""
         return scope in self.scopes or "admin" in self.scopes
 
 
@@ -161,7 +161,7 @@ class KeyRing:
     def find(self, key: bytes) -> Key | None:
         """Return the holder of a key; None for an unknown or expired key.
 
-        A file that went wrong since is logged, and the keys stay as they were.
+        If the file has become unreadable, this is logged, and the last keys stay valid.
         """
         if time.monotonic() >= self._look_at:
             self._look_again()
@@ -187,7 +187,7 @@ class KeyRing:
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:
-    """Another value when the file has another content; None without a file."""
+    """Return a value that changes with the file's content; None without a file."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,9 +1,9 @@
-"""Where no keys are set, only callers on this very host may destroy what everybody shares.
+"""Without keys, only callers on this host may destroy shared data.
 
-A caller is local where the socket's peer is a loopback address, the request names a loopback host,
-and nothing says that another server passed it on. A published port of a container has the bridge's
-address as its peer; a proxy adds a header, or speaks HTTP/1.0, as nginx does unless it is told
-otherwise; a name that an attacker points at 127.0.0.1 is in `Host`.
+A caller is local if the socket's peer is a loopback address, the request names a loopback host, and
+no sign of a proxy is there. A published port of a container has the bridge's address as its peer; a
+proxy adds a header, or speaks HTTP/1.0, as nginx does by default; a name that an attacker points at
+127.0.0.1 is in `Host`.
 """
 
 import re
@@ -22,7 +22,7 @@ _PORT = re.compile(r":[0-9]*$")
 
 
 class LocalCallersMiddleware:
-    """Refuses whoever is not on this host what cannot be undone: every DELETE, and /shutdown.
+    """Refuses irreversible requests of other hosts: every DELETE, and /shutdown.
 
     Args:
         app: the application.
@@ -50,7 +50,7 @@ def _destroys(scope: Scope) -> bool:
 
 
 def is_local(scope: Scope) -> bool:
-    """Return whether a request was made on this host, and passed on by nobody."""
+    """Return whether a request was made on this host, without a proxy."""
     peer = scope["client"][0] if scope.get("client") else ""
     if not is_loopback(peer) or scope["http_version"] == "1.0":
         return False

@@ -1,7 +1,7 @@
-"""Counts and times every request, by route, whose path it leaves as the client wrote it.
+"""Counts and times every request, by route, and keeps its path as the client wrote it.
 
-Servers decode a path before it is routed, so that the id `a%2Fb` would look like two segments.
-Here routes see segments still encoded where they hold a slash, and handlers decode them.
+Servers decode a path before it is routed, so that the id `a%2Fb` would look like two segments. Here
+routes see a segment still encoded if it holds a slash, and handlers decode it.
 """
 
 from time import perf_counter
@@ -16,7 +16,7 @@ _GONE = 499  # what nginx writes for a client that left before its answer
 
 
 class MetricsMiddleware:
-    """An application, counted in `metrics`; route and method are `other` where unknown."""
+    """An application, counted in `metrics`; unknown routes and methods count as `other`."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -65,7 +65,7 @@ class MetricsMiddleware:
 
 
 def _find_route(scope: Scope) -> str:
-    """Return the template of the route; Starlette's own routes note only their endpoint."""
+    """Return the template of the route; Starlette's own routes record only their endpoint."""
     route = scope.get("route") or _search_route(scope)
     template = getattr(route, "path_format", None) or getattr(route, "path", None)
     return template if isinstance(template, str) else "other"

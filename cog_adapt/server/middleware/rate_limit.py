@@ -1,4 +1,4 @@
-"""How often a caller may ask for work: a moving window for each of the rates."""
+"""Bounds a caller's rate of work: a moving window for each of the rates."""
 
 import ipaddress
 import re
@@ -26,7 +26,7 @@ _RATE = re.compile(
 
 @dataclass(frozen=True)
 class Rate:
-    """So many calls in a window of so many seconds.
+    """A number of calls in a window of seconds.
 
     Attributes:
         amount: of calls.
@@ -66,7 +66,7 @@ def _wrong(setting: str, why: str) -> ConfigError:
 
 
 class Windows:
-    """When each caller last asked."""
+    """The times of each caller's last calls."""
 
     def __init__(self, rates: Sequence[Rate]) -> None:
         self._rates = [(rate.amount, rate.seconds) for rate in rates]
@@ -79,7 +79,7 @@ class Windows:
         return len(self._calls)
 
     def enter(self, caller: str, now: float) -> float:
-        """Count a call and return 0, or return the seconds until it would be let in."""
+        """Count a call and return 0, or return the seconds until it would be admitted."""
         calls = self._calls.get(caller)
         if calls is None:
             calls = self._calls[caller] = deque(maxlen=self._most)
@@ -102,7 +102,7 @@ class Windows:
 
 
 class RateLimitMiddleware:
-    """Answers 429 to a caller that starts or changes things too often; reading is free."""
+    """Answers 429 to a caller that starts or changes things too often; reads are not limited."""
 
     def __init__(self, app: ASGIApp, rates: Sequence[Rate]) -> None:
         self._app = app
@@ -130,13 +130,13 @@ def _is_counted(scope: Scope) -> bool:
 
 
 def caller_of(scope: Scope) -> str:
-    """Return who asks, for limits: the key's owner, else the client's address or IPv6 network."""
+    """Return the caller for limits: the key's owner, else the client's address or IPv6 network."""
     owner: str | None = scope.get("state", {}).get("caller")
     return client_of(scope) if owner is None else owner
 
 
 def client_of(scope: Scope) -> str:
-    """Return where a request comes from: the client's address, or IPv6 network."""
+    """Return a request's origin: the client's address, or IPv6 network."""
     address: str = scope["client"][0] if scope.get("client") else "unknown"
     if ":" not in address:
         return address

@@ -1,4 +1,4 @@
-"""Answers that the door gives by itself, before a route is asked."""
+"""Answers of the middlewares, before a route is reached."""
 
 import msgspec
 from starlette.types import Send
@@ -10,7 +10,7 @@ _TEXT: Headers = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 
 class AsgiResponse:
-    """A whole answer: its code, its body and its headers."""
+    """A whole answer: its status, its body and its headers."""
 
     def __init__(self, status: int, body: bytes, headers: Headers) -> None:
         self._status = status
@@ -25,23 +25,23 @@ class AsgiResponse:
 
     @classmethod
     def in_text(cls, status: int, error: str, headers: Headers = ()) -> "AsgiResponse":
-        """Make an answer in plain text, as the errors of Cog's HTTP library are."""
+        """Make an answer in plain text, like the errors of Cog's HTTP library."""
         return cls(status, error.encode(), _TEXT + headers)
 
     async def send(self, send: Send) -> None:
-        """Give the answer."""
+        """Send the answer."""
         await self.begin(send)
         await self.end(send)
 
     async def begin(self, send: Send) -> None:
-        """Give the answer, but let the connection wait for `end`.
+        """Send the answer, but keep the connection until `end`.
 
-        The list of headers is new for each caller: a middleware outside adds its own to the list.
+        The list of headers is new for each caller: an outer middleware adds its own to the list.
         """
         headers = [*self._headers]
         await send({"type": "http.response.start", "status": self._status, "headers": headers})
         await send({"type": "http.response.body", "body": self._body, "more_body": True})
 
     async def end(self, send: Send) -> None:
-        """After `begin`: the connection may be closed or used again."""
+        """End the answer after `begin`: the connection may be closed or reused."""
         await send({"type": "http.response.body", "body": b""})

@@ -1,7 +1,7 @@
-"""How large bodies may be, by route.
+"""The limits of bodies, by route.
 
-What reads the body of a route of one's own is not known here. Mostly its JSON is parsed and checked
-whole on the event loop, where everybody waits for it: 2 ms for a text of 1 MiB, 0.1 s for 10,000
+The reader of your own route's body is unknown here. Usually its JSON is parsed and checked as a
+whole on the event loop, where all requests wait for it: 2 ms for a text of 1 MiB, 0.1 s for 10,000
 values.
 """
 
@@ -23,10 +23,10 @@ _raised: dict[str, int] = {}
 
 
 def set_body_limit(route: str, max_bytes: int) -> None:
-    """Let a route of one's own, `POST /v1/files` say, take larger bodies than 1 MiB.
+    """Let a route of your own, `POST /v1/files` say, take larger bodies than 1 MiB.
 
     MAX_BODY_BYTES still limits them. Their commas and brackets are not counted, so such a route
-    reads its body piece by piece, or parses it in another process.
+    must read its body piece by piece, or parse it in another process.
 
     Raises:
         ConfigError: the route is no method and whole path, or the limit no number of bytes.
@@ -45,11 +45,11 @@ def set_body_limit(route: str, max_bytes: int) -> None:
 
 
 class RouteBodies:
-    """Knows the limits of each route's bodies.
+    """The limits of each route's bodies.
 
     Args:
         settings: of the operator.
-        budget: of all bodies but uploaded files, which go to the disk as they come.
+        budget: of all bodies but uploaded files, which are written to the disk as they come.
     """
 
     def __init__(self, settings: Settings, budget: Budget) -> None:

@@ -1,6 +1,6 @@
 """The middlewares around the application, in their order.
 
-All of them are plain ASGI, so that a route added later is behind them too.
+All of them are plain ASGI, so that they also apply to routes added later.
 """
 
 from starlette.types import ASGIApp
@@ -33,12 +33,12 @@ def add_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIAp
 
 
 def add_access_control(app: ASGIApp, settings: Settings, bodies: Budget | None = None) -> ASGIApp:
-    """Return the application behind the middlewares that are set, body limits always.
+    """Return the application behind the configured middlewares, and always behind body limits.
 
     Args:
         app: the application.
         settings: of the operator.
-        bodies: the budget of all bodies; None: one by the settings.
+        bodies: the budget of all bodies; None: from the settings.
 
     Raises:
         ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.

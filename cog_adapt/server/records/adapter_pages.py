@@ -1,4 +1,4 @@
-"""Looks adapters up in their index: page by page, newest first, or one by its id or name."""
+"""Looks up adapters in their index: page by page, newest first, or one by its id or name."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -48,16 +48,16 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AdapterQuery(msgspec.Struct, frozen=True):
-    """Which adapters to read.
+    """The selection of adapters to read.
 
     Attributes:
-        limit: at most so many.
+        limit: the most adapters.
         cursor: of the page before.
         name: only its versions.
-        method: only what was trained so.
-        shared: only others', or only the asker's own.
+        method: only adapters trained by it.
+        shared: True: only those of other owners; False: only the asker's own.
         owner: only the adapters of this owner.
-        label: only those that have learnt this label.
+        label: only those with this label.
     """
 
     limit: int
@@ -73,7 +73,7 @@ class AdapterQuery(msgspec.Struct, frozen=True):
         """Check the parameters.
 
         Raises:
-            InputError: the cursor was not made here, or a text holds what no text may.
+            InputError: the cursor was not made here, or a text has a forbidden character.
         """
         place = read_cursor(cursor, _Cursor)
         texts = (place and place.id, place and place.owner, *filters.values())
@@ -111,7 +111,7 @@ class AdapterQuery(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What the rule has to know of an adapter, and all that is known of it, as JSON."""
+    """The properties of an adapter that the rule needs, and all its metadata as JSON."""
 
     id: str
     owner: str
@@ -130,17 +130,17 @@ def find_adapter(
     *,
     to_change: bool = False,
 ) -> bytes | None:
-    """Return the metadata of the one that is meant.
+    """Return the metadata of the adapter that a reference means.
 
     Args:
         connection: to the database.
-        asker: who asks.
-        reference: what it is called.
-        owner: looks among the adapters of this owner alone.
-        to_change: whether whose it is matters though the content is the same.
+        asker: the caller.
+        reference: an id or name.
+        owner: restricts the search to this owner.
+        to_change: whether the owner matters even if the content is equal.
 
     Raises:
-        SeveralOwners: adapters of several owners are meant.
+        SeveralOwners: the reference fits adapters of several owners.
     """
     if "\0" in reference + (owner or ""):  # no text in PostgreSQL may hold it
         return None
@@ -165,7 +165,7 @@ def _known(metadata: str) -> _Known:
 
 
 def _candidates(reference: Reference, asker: Asker, owner: str | None) -> Select[Any]:
-    """Select what may be meant, own ones first: of each owner's name the latest, of few owners."""
+    """Select possible matches, own ones first: the latest version of each owner, of few owners."""
     table = adapters.c
     usable = and_(_may_use(asker), true() if owner is None else table.owner == owner)
     is_own = case((table.owner == asker.owner, 0), else_=1)
@@ -179,7 +179,7 @@ def _candidates(reference: Reference, asker: Asker, owner: str | None) -> Select
 
 
 def digest_of(label: str) -> str:
-    """Return what the index has in place of a label."""
+    """Return the index's digest of a label."""
     return hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
@@ -198,7 +198,7 @@ def _named(reference: Reference) -> ColumnElement[bool]:
 
 
 def _may_use(asker: Asker) -> ColumnElement[bool]:
-    """Return whether it is not expired, and the asker's or shared with the asker."""
+    """Return whether it is valid, and the asker's own or shared with the asker."""
     table = adapters.c
     is_there = or_(table.expires_at.is_(None), table.expires_at > datetime.now(UTC))
     return is_there if asker.sees_all else and_(is_there, _is_open_to(asker))

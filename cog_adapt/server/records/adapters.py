@@ -1,7 +1,7 @@
-"""The index of the predictor's adapters: whose they are, who may use them, and their names.
+"""The index of the predictor's adapters: their owners, their names, and their sharing.
 
-The files are the predictor's, and so is the truth: the index is filled from them at each start of
-a worker, and follows each change. Servers that share a database share the folder of the adapters.
+The predictor's files are the source: the index is filled from them at each start of a worker, and
+follows each change. Servers that share a database share the folder of the adapters.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,41 +47,44 @@ class AdapterIndex:
         self._reader = reader
 
     async def write(self, changes: Mapping[Place, bytes | None]) -> None:
-        """Put the metadata of these, as JSON; None: it is gone."""
+        """Write the metadata of these adapters as JSON; None: the adapter was removed."""
         await self._writer.call(partial(_write, changes=changes))
 
     async def write_list(self, found: bytes, but: frozenset[Place]) -> None:
-        """Put a JSON list of metadata.
+        """Write a JSON list of metadata.
 
         Args:
             found: the list.
-            but: of these, what is written already is newer.
+            but: adapters whose written metadata is newer.
         """
         await self._writer.call(partial(_write_list, found=found, but=but))
 
     async def forget_before(self, moment: datetime) -> None:
-        """Drop what has not been written since."""
+        """Drop the adapters that have not been written since."""
         await self._writer.call(partial(_forget_before, moment=moment))
 
     async def page(self, asker: Asker, query: AdapterQuery) -> IndexPage:
-        """Return some that this asker may use, newest first."""
+        """Return a page of the adapters that this asker may use, newest first."""
         return await self._reader.run(partial(query.read, asker=asker))
 
     async def find(
         self, asker: Asker, reference: str, owner: str | None, *, to_change: bool = False
     ) -> "bytes | None":
-        """Return the metadata of the one that an id, a name or NAME@vN means, as `find_adapter`."""
+        """Return the metadata of the adapter that an id, a name or NAME@vN means.
+
+        See `find_adapter`.
+        """
         look = partial(
             find_adapter, asker=asker, reference=reference, owner=owner, to_change=to_change
         )
         return await self._reader.run(look)
 
     async def unowned(self, most: int) -> tuple[int, list[str]]:
-        """Count what nobody owns and is not shared with everybody; name some, by name or id."""
+        """Count unowned adapters that are not shared with all; return some names or ids."""
         return await self._reader.run(partial(_read_unowned, most=most))
 
     async def own(self, owner: str, adapter_id: str | None = None) -> list[bytes]:
-        """Return the metadata of an owner's own, of one or of all, expired ones too."""
+        """Return the metadata of an owner's own adapters, one or all, including expired ones."""
         return await self._reader.run(partial(_read_own, owner=owner, adapter_id=adapter_id))
 
 
@@ -118,7 +121,7 @@ def _write_list(connection: Connection, found: bytes, but: frozenset[Place]) -> 
 def _replace(
     connection: Connection, places: Sequence[Place], kept: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Write the rows of what is kept, in place of all that is there about these."""
+    """Replace all rows of these adapters by the rows of the remaining ones."""
     if not places:
         return
     keys = [{"its_owner": owner, "its_id": name} for owner, name in places]

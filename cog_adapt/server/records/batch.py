@@ -1,4 +1,4 @@
-"""The changes that wait to be written in one transaction."""
+"""The changes to be written in one transaction."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -68,7 +68,7 @@ def _trim(changes: dict[Any, Any], limit: int) -> int:
 
 
 class Waiter(NamedTuple):
-    """A caller that waits until a change is committed, or without a key until all are."""
+    """A caller that waits for the commit of one change, or without a key of all changes."""
 
     future: "asyncio.Future[None]"
     key: Key | None
@@ -82,7 +82,7 @@ class Call(NamedTuple):
 
 
 class Batch:
-    """Changes in the order they came, divided by how a failure is handled.
+    """Changes in the order they came, divided by the handling of a failure.
 
     `behind` is kept until it is written. `durable` is dropped after a failure, because its caller
     gets the error and refuses the request.

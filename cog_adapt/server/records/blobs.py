@@ -21,8 +21,8 @@ class Blobs:
     Attributes:
         written: bytes put so far.
 
-    Writes are not synced. After a power cut a file may be incomplete; its name reveals it.
-    An owner's text is written whether another has written it or not, so that no time tells.
+    Writes are not synced. After a power cut a file may be incomplete; its name reveals it. An
+    owner's text is written even if another owner has written it, so that the time reveals nothing.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
@@ -59,7 +59,7 @@ class Blobs:
         return digest
 
     def size(self, names: Iterable[str] | None = None) -> int:
-        """Return the bytes of these files, or of all; those that are gone have none."""
+        """Return the bytes of these files, or of all; missing files count 0."""
         if names is None:
             names = [entry.name for entry in os.scandir(self._folder)]
         return sum(_size_of(self._folder / name) for name in names)
@@ -88,7 +88,7 @@ class Blobs:
         return self.remove_unused(old, find_used)
 
     def changed_within(self, seconds: float) -> list[str]:
-        """Return the names of the files that are not older; periodic sweeps have seen to others."""
+        """Return the names of younger files; older ones were seen by periodic sweeps."""
         after = time.time() - seconds
         return [name for name, changed in self._times() if changed >= after]
 
@@ -98,7 +98,7 @@ class Blobs:
                 yield entry.name, entry.stat().st_mtime
 
     def remove_unused(self, old: Sequence[str], find_used: Callable[[list[str]], set[str]]) -> int:
-        """Remove those of these files that no row names. Return how many."""
+        """Remove those of these files that no row names; return their number."""
         removed = 0
         for start in range(0, len(old), CHUNK):
             names = list(old[start : start + CHUNK])
@@ -108,7 +108,7 @@ class Blobs:
         return removed
 
     def remove(self, digests: Iterable[str]) -> None:
-        """Remove files; whoever puts one of them again has to write it."""
+        """Remove files; they must be written again when they are put again."""
         gone = frozenset(digests)
         for owner, digest in [key for key in list(self._known) if key[1] in gone]:
             self._known.pop((owner, digest), None)
@@ -128,7 +128,7 @@ def _to_bytes(text: str) -> bytes:
 
 
 def _refresh(target: Path, size: int) -> bool:
-    """Spare a file from the next sweep, for its row follows; return whether it is there, whole."""
+    """Protect a file from the next sweep, as its row follows; return whether it is complete."""
     try:
         if target.stat().st_size != size:
             return False

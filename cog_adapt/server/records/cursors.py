@@ -1,4 +1,4 @@
-"""Where a page ends, as a text that the client brings back for the next one."""
+"""The end of a page, as a text that the client sends for the next page."""
 
 import base64
 import binascii

@@ -94,9 +94,9 @@ def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging, for which SQLite waits for no other server's transaction.
+    """Switch to write-ahead logging, in which SQLite does not wait for other transactions.
 
-    Where the file system has none, SQLite says so by staying as it is.
+    On a file system without it, SQLite keeps its mode.
     """
     until = time.monotonic() + _BUSY_SECONDS
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
@@ -120,7 +120,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _migrate(connection: Connection) -> None:
-    """Migrate in one transaction that others wait for, so that two servers may start together."""
+    """Migrate in one exclusive transaction, so that two servers may start together."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET LOCAL statement_timeout = 0"))
         connection.execute(text("SET LOCAL lock_timeout = 0"))

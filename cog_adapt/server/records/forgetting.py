@@ -1,7 +1,7 @@
-"""Removes finished records with all that hangs on them, so that no byte of theirs stays here.
+"""Removes finished records with everything that belongs to them, so that none of their bytes stays.
 
-What is shared by content stays for those who still name it. In SQLite what was removed is
-overwritten; in PostgreSQL its pages are reused when it vacuums.
+Files shared by content stay while other rows name them. SQLite overwrites removed data; PostgreSQL
+reuses its pages when it vacuums.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ _TRIES: Final = 3
 
 
 class RecordSelection(NamedTuple):
-    """Which records: one of an id, or all of an owner."""
+    """The records to remove: one of an id, or all of an owner."""
 
     kind: Kind
     owner: str
@@ -55,11 +55,11 @@ class RecordSelection(NamedTuple):
 
 
 class ForgottenRecords(NamedTuple):
-    """What was done.
+    """The result of a removal.
 
     Attributes:
-        removed: how many records.
-        unfinished: of those that have not ended; then nothing was removed.
+        removed: the number of records.
+        unfinished: the number of records that have not ended; if any, none were removed.
     """
 
     removed: int
@@ -67,7 +67,7 @@ class ForgottenRecords(NamedTuple):
 
 
 def share_files(connection: Connection) -> None:
-    """Let nobody remove a file before this transaction's rows are there; SQLite locks anyway."""
+    """Keep files from removal until this transaction's rows exist; SQLite locks anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({_BLOB_LOCK})"))
 
@@ -75,7 +75,7 @@ def share_files(connection: Connection) -> None:
 def forget(connection: Connection, chosen: RecordSelection, blobs: Blobs) -> ForgottenRecords:
     """Remove records, their deliveries, and the files that no other row names.
 
-    What they named before, such as what it takes to run them, is in files that nothing names.
+    Files that only earlier states named, such as a run's payload, are removed by sweeps.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_BLOB_LOCK})"))
@@ -95,7 +95,7 @@ def forget(connection: Connection, chosen: RecordSelection, blobs: Blobs) -> For
 
 
 def find_forgotten(connection: Connection, attempted: Iterable[Delivery]) -> set[str]:
-    """Return the ids of those that were tried before and are no longer there."""
+    """Return the ids of the tried deliveries that no longer exist."""
     tried = {each.id for each in attempted if each.attempts}
     if not tried:
         return tried
@@ -122,8 +122,8 @@ def is_mentioned(
         connection: to the database.
         word: letters and digits.
         owner: of the records.
-        but: kind and id of the record that does not count.
-        blobs: the large values; where there are too many to look through, one counts as found.
+        but: kind and id of the record to ignore.
+        blobs: the large values; if they are too many to search, the word counts as found.
     """
     others = [records.c.owner == owner, or_(records.c.kind != but[0], records.c.id != but[1])]
     columns = (records.c.input, records.c.output, records.c.metrics)
@@ -145,10 +145,10 @@ def _large(column: Any, others: list[ColumnElement[bool]]) -> Select[Any]:  # no
 
 
 def overwrite(engine: Engine) -> bool:
-    """Rid SQLite's files of what rows left in them; return whether that is done.
+    """Remove the traces of deleted rows from SQLite's files; return whether that succeeded.
 
-    `secure_delete` overwrites removed rows, but not the traces of those that moved between pages:
-    only a new file has none of them. A large one is left to the operator's VACUUM.
+    `secure_delete` overwrites removed rows, but not the traces of rows that moved between pages:
+    only a new file has none. A large database is left to the operator's VACUUM.
     """
     if engine.dialect.name != "sqlite":
         return True
@@ -169,12 +169,12 @@ def _rewrite(connection: PoolProxiedConnection) -> bool:
 
 
 def _empty_log(connection: PoolProxiedConnection) -> bool:
-    """Empty the write-ahead log, which holds what pages were."""
+    """Empty the write-ahead log, which holds earlier contents of pages."""
     return any(_ask(connection, "PRAGMA wal_checkpoint(TRUNCATE)") == 0 for _ in range(_TRIES))
 
 
 def _ask(connection: PoolProxiedConnection, question: str) -> int:
-    """Return the first number of an answer."""
+    """Return the first number of a result."""
     answer: Any = connection.cursor().execute(question)
     number, *_ = answer.fetchone()
     answer.close()

@@ -1,6 +1,6 @@
 """Tracks the servers that are alive, and hands the work of dead ones to others.
 
-A lease runs on a clock that nobody sets: the seconds since the boot for SQLite, whose servers share
+A lease uses a clock that cannot be set: the seconds since the boot for SQLite, whose servers share
 one machine, and the database's own clock for PostgreSQL.
 """
 
@@ -130,7 +130,7 @@ def _now(connection: Connection) -> datetime:
 
 
 def _boot_of(host: str) -> str:
-    """Return the part of a host's name that tells one boot of a machine from another."""
+    """Return the part of a host's name that distinguishes two boots of a machine."""
     return host.split("/")[1] if host.count("/") > 1 else ""
 
 

@@ -31,7 +31,7 @@ class RecordQueries:
         return await self._reader.find_record(record_id, kind, owner)
 
     async def owners_of(self, record_id: str, kind: Kind) -> list[str]:
-        """Return all who have a record of this id, for those who may see all."""
+        """Return all owners of a record with this id, for callers that may see all."""
         await self._writer.flush()
         return await self._reader.find_owners(record_id, kind)
 
@@ -47,10 +47,10 @@ class RecordQueries:
 
         Args:
             kind: of the records.
-            statuses: only these; all without any.
+            statuses: only these; empty: all.
             cursor: of the page before.
-            limit: at most so many.
-            owner: whose; None: all owners'.
+            limit: the most records.
+            owner: of the records; None: all owners.
 
         Raises:
             InputError: the cursor was not made here.
@@ -69,10 +69,10 @@ class RecordQueries:
         """Return this server's due deliveries, oldest first.
 
         Args:
-            now: when they are due.
-            limit: at most so many.
-            but: ids of those that are not wanted; their bodies are not read.
-            but_owners: whose are not wanted.
+            now: the time by which they are due.
+            limit: the most deliveries.
+            but: ids to leave out; their bodies are not read.
+            but_owners: owners to leave out.
         """
         await self._writer.flush()
         ids = await self._reader.find_due(

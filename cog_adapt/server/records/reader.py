@@ -1,4 +1,4 @@
-"""Reads in separate threads, so that neither the event loop nor the writer waits."""
+"""Reads on separate threads, so that neither the event loop nor the writer waits."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -51,7 +51,7 @@ class Reader:
         return await self.run(find)
 
     async def find_owners(self, record_id: str, kind: Kind) -> list[str]:
-        """Return all who have a record of this id."""
+        """Return all owners of a record with this id."""
         if "\0" in record_id:
             return []
         query = select(records.c.owner).where(records.c.kind == kind, records.c.id == record_id)
@@ -106,7 +106,7 @@ class Reader:
         return await self.run(lambda connection: measure(connection, self._blobs.size))
 
     async def size_unless_used(self, names: set[str]) -> int:
-        """Return the bytes of those of the files that no row names."""
+        """Return the bytes of those files that no row names."""
         listed = sorted(names)
         return await self.run(
             lambda connection: self._blobs.size(names - find_used(connection, listed))

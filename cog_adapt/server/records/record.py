@@ -18,14 +18,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: unique within its kind and owner.
-        owner: who made it; empty where no keys are set.
+        owner: empty if no keys are set.
         input: the JSON of its inputs with secrets redacted. In a page, a large one is only a
             reference, `{"stored":"sha256:…"}`; so are output and logs.
         payload: everything needed to run it again, as JSON; None once it has finished.
         input_digest: SHA-256 of its canonical input in hex, to recognise a repeated PUT.
         webhook_events: the events that the webhook gets; None without a webhook.
         server: the server that works on it; set by `Records`, which ignores a caller's value.
-        retries_left: how often it may run again if its server dies.
+        retries_left: the number of further runs if its server dies.
         deadline: the time at which it is canceled.
     """
 
@@ -51,7 +51,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Kind, id and owner, which are no other record's together."""
+        """Kind, id and owner: unique together."""
         return self.kind, self.id, self.owner
 
     @property
@@ -99,7 +99,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some records, newest first; the cursor is None where there is nothing older."""
+    """Some records, newest first; the cursor is None at the end."""
 
     records: list[Record]
     next_cursor: str | None = None

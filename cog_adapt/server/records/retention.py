@@ -55,7 +55,7 @@ def delete_old(connection: Connection, kind: Kind, before: datetime, max_count: 
 
 
 class RemovedRecords(NamedTuple):
-    """What was deleted.
+    """The result of a deletion.
 
     Attributes:
         number: of records.
@@ -73,7 +73,7 @@ def delete_oldest(connection: Connection, owner: str | None = None) -> RemovedRe
 
     Args:
         connection: a connection in a transaction.
-        owner: whose; None: all owners'.
+        owner: of the records; None: all owners.
     """
     is_theirs = true() if owner is None else records.c.owner == owner
     finished = and_(records.c.status.in_(FINISHED), is_theirs)

@@ -1,4 +1,4 @@
-"""How much of the disk the records take: tables and large texts, in all and by owner."""
+"""The disk space of the records: tables and large texts, in all and by owner."""
 
 import asyncio
 import math
@@ -21,11 +21,11 @@ NAME: Final = "records"
 
 
 class SpaceUse(NamedTuple):
-    """What the records take.
+    """The bytes of the records.
 
     Attributes:
         used: bytes of all.
-        by_owner: of each that has a name.
+        by_owner: of each owner with a name.
     """
 
     used: int
@@ -33,15 +33,15 @@ class SpaceUse(NamedTuple):
 
 
 class RecordSpace:
-    """The bytes of all records: measured now and then, counted in between.
+    """The bytes of all records: measured periodically, counted in between.
 
     Args:
-        most: bytes allowed; None: half of what is free and of what is used at the first look.
+        most: bytes allowed; None: half of (free + used), measured at the start.
         free: bytes of the disk at the start.
-        share: of them that one owner may use; who has no name may use all.
+        share: of them for one owner; an owner without a name may use all.
 
     Attributes:
-        low: set when the oldest records should give way.
+        low: set when the oldest records should be deleted.
     """
 
     name = NAME
@@ -56,7 +56,7 @@ class RecordSpace:
 
     @classmethod
     def of(cls, settings: Settings) -> "RecordSpace":
-        """Make it by the settings; Cog has no limit."""
+        """Make it from the settings; Cog has no limit."""
         if settings.strict_cog:
             return cls()
         most = settings.record_bytes
@@ -80,12 +80,12 @@ class RecordSpace:
 
     @property
     def excess(self) -> float:
-        """How many bytes should give way."""
+        """The bytes above the limit."""
         return max(0.0, self.used - self.most * LOW)
 
     @property
     def most_of_owner(self) -> float:
-        """How many bytes one owner with a name may use."""
+        """The most bytes of one owner with a name."""
         return self._by_owner.most_of_owner
 
     @property
@@ -95,20 +95,20 @@ class RecordSpace:
 
     @property
     def excess_by_owner(self) -> dict[str, float]:
-        """How many bytes of whom should give way."""
+        """The bytes of each owner above its share."""
         limit = self.most_of_owner * LOW
         return {
             owner: used - limit for owner, used in self._by_owner.named().items() if used > limit
         }
 
     def add(self, sizes: Mapping[str, int]) -> None:
-        """Count what was written by whom; what replaces a row counts twice until it is measured."""
+        """Count written bytes by owner; a replaced row counts twice until the next measurement."""
         with self._lock:
             for owner, size in sizes.items():
                 self._by_owner.count(owner, size)
 
     def set(self, measured: SpaceUse) -> None:
-        """Note what was measured."""
+        """Replace the count by a measurement."""
         if self._free is not None:
             self.limit((self._free + measured.used) // 2)
             self._free = None
@@ -117,10 +117,10 @@ class RecordSpace:
             self._by_owner.reset({**measured.by_owner, "": measured.used - named})
 
     def refuse_if_full(self, size: int, owner: str = "") -> None:
-        """Refuse what has no room. Runs on the event loop.
+        """Refuse bytes that have no room. Runs on the event loop.
 
         Raises:
-            DiskFull: there is no room for so many bytes, of all or of the owner.
+            DiskFull: there is no room for so many bytes, in all or for the owner.
         """
         own = self._by_owner.bytes_of(owner)
         limit = self._by_owner.most_of(owner)
@@ -141,7 +141,7 @@ class RecordSpace:
 
 
 class TextCount:
-    """Counts the text in rows while they are written, as no more of them is held than must be.
+    """Counts the text of rows as they are written, holding as few of them as possible.
 
     Attributes:
         sizes: bytes by owner.
@@ -152,7 +152,7 @@ class TextCount:
         self.sizes: Counter[str] = Counter()
 
     def pass_on(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the rows; each is made, and its large texts are written, when it is asked for."""
+        """Yield the rows; each row and its large texts are made when it is requested."""
         written = self._blobs.written
         for row in rows:
             texts = sum(len(value) for value in row.values() if isinstance(value, str))
@@ -180,7 +180,7 @@ def measure(connection: Connection, size_of: Callable[[Iterable[str] | None], in
 
 
 def _measure_owners(connection: Connection) -> Counter[str]:
-    """Return the bytes of texts of each owner's rows; of none where nobody has a name."""
+    """Return the bytes of texts in each owner's rows; empty if no owner has a name."""
     sizes: Counter[str] = Counter()
     named = select(records.c.owner).where(records.c.owner > "").limit(1)
     if connection.scalar(named) is None:

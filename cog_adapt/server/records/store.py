@@ -74,7 +74,7 @@ class Records(RecordQueries):
             url: URL of the database; by default SQLite in data_dir.
             data_dir: folder for large texts; servers that share a database share it too.
             blob_bytes: longer texts are kept in files.
-            space: bytes that they may take; None: without limit.
+            space: the limit of bytes; None: unlimited.
 
         Raises:
             ConfigError: the folder or the database cannot be used.
@@ -88,9 +88,9 @@ class Records(RecordQueries):
         return self._transactions.error
 
     def save(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
-        """Write within about 200 ms, with retries for as long as that fails.
+        """Write within about 200 ms, and retry until that succeeds.
 
-        If several states of a record wait, only the last one is written.
+        Of several waiting states of a record, only the last is written.
         """
         self._writer.put(record, deliveries)
 
@@ -123,7 +123,7 @@ class Records(RecordQueries):
         """Assign the unfinished records and deliveries of dead servers to this server.
 
         A dead server on this machine is recognised immediately, another one when its lease of ten
-        seconds has run out. So call this at the start and every few seconds.
+        seconds has run out. Call this at the start and every few seconds.
         """
         rows = await self._writer.call(partial(servers.take_over, server=self.server))
         return await self._reader.restore(rows)
@@ -137,7 +137,7 @@ class Records(RecordQueries):
     ) -> ForgottenRecords:
         """Remove a finished record, or all of an owner, with deliveries and files, at once.
 
-        Nothing is removed where one of them has not ended.
+        If one of them has not ended, none is removed.
         """
         chosen = RecordSelection(kind, owner, record_id)
         forgotten = await self._writer.call(partial(forget, chosen=chosen, blobs=self._blobs))
@@ -237,7 +237,7 @@ async def _make_room(writer: Writer, reader: Reader, space: RecordSpace) -> int:
 async def _delete_oldest(
     writer: Writer, reader: Reader, wanted: float, owner: str | None
 ) -> tuple[int, float]:
-    """Delete the oldest finished records until so many bytes are free; return number and bytes."""
+    """Delete the oldest finished records until enough bytes are free; return number and bytes."""
     count, freed = 0, 0.0
     while freed < wanted:
         removed = await writer.call(partial(retention.delete_oldest, owner=owner))

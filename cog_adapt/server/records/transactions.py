@@ -1,6 +1,6 @@
 """Runs functions in transactions, and returns a failure instead of raising it.
 
-So the thread that writes survives any failure.
+The writing thread thereby survives any failure.
 """
 
 import logging
@@ -55,10 +55,10 @@ class Transactions:
         return result, None
 
     def store(self, changes: Changes) -> tuple[dict[Key, StorageError], Exception | None]:
-        """Write all changes, or nothing.
+        """Write all changes, or none.
 
         Returns:
-            the records that were refused for good, and the error if nothing at all was written.
+            the records that were refused for good, and the error if none were written.
         """
         refused, error = self.run(partial(self._write, changes=changes))
         if error is None:

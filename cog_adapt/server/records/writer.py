@@ -46,7 +46,7 @@ class Writer:
         return sum(len(batch.behind) + len(batch.durable) for batch in (self._open, self._writing))
 
     def put(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
-        """Write soon. Runs on the hot path of the event loop."""
+        """Write soon. Runs on the event loop's hot path."""
         with self._lock:
             self._refuse_if_closing()
             batch = self._open
@@ -163,7 +163,7 @@ class Writer:
         ]
 
     def _keep(self, batch: Batch) -> None:
-        """Put changes that no caller waits for back, to be written with the next ones."""
+        """Put back changes without waiting callers, to be written with the next ones."""
         given_up = self._open.behind.restore(batch.behind, MAX_KEPT)
         if given_up:
             _log.error("%d changes are lost: %s", given_up, self._transactions.error)
@@ -176,7 +176,7 @@ def _closed() -> StorageError:
 
 
 def _answer(answers: Iterable[_Answer]) -> None:
-    """Answer the callers that wait, each on its own event loop."""
+    """Answer the waiting callers, each on its own event loop."""
     by_loop = defaultdict(list)
     for answer in answers:
         by_loop[answer[0].get_loop()].append(answer)

@@ -1,1 +1,1 @@
-"""The OpenAPI document of a predictor, and inputs checked by it."""
+"""The OpenAPI document of a predictor, and the validation of inputs."""

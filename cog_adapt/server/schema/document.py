@@ -1,6 +1,6 @@
 """The parts of the OpenAPI document that are the same for every predictor.
 
-Knows no Python signature: the schemas of inputs and outputs come in as they are.
+This module knows no Python signature: it receives the schemas of inputs and outputs.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from cog_adapt.server.schema.types import Schema, title
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One of the two things that run, in the words of the document.
+    """An endpoint that runs something: its words in the document.
 
     Attributes:
-        verb: what it does.
-        noun: what it makes.
+        verb: of its action.
+        noun: of its result.
         prefix: of the components that hold its input and output.
     """
 
@@ -54,7 +54,7 @@ def reference(component: str) -> Schema:
 
 
 def document(version: str, paths: Schema, components: Schema) -> dict[str, Any]:
-    """Make the whole document, with the components that every server has."""
+    """Make the whole document, with the components of every server."""
     return {
         "openapi": "3.0.2",
         "info": {"title": "Cog", "version": version},

@@ -1,4 +1,4 @@
-"""From the annotation of an input to its schema, as `cog build` writes it.
+"""The schema of an input from its annotation, as `cog build` writes it.
 
 Inputs are flat: a scalar, a list of scalars, or a union of those, each perhaps `| None`.
 """

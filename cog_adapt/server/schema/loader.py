@@ -1,8 +1,7 @@
-"""From a reference such as `predict.py:Predictor` to the function that serves it.
+"""Finds the serving function of a reference such as `predict.py:Predictor`.
 
-Loads the file and picks the function, as coglet does. What Cog reads from the source because
-nothing is left of it at run time is read from the source here too: `@cog.streaming`, and whether
-an `Input()` names a default.
+Loads the file and picks the function, as coglet does. Two facts that leave no trace at run time are
+read from the source, as in Cog: `@cog.streaming`, and whether an `Input()` names a default.
 """
 
 import ast
@@ -32,8 +31,8 @@ class Handler:
 
     Attributes:
         name: for messages, such as `Predictor.run`.
-        function: with no decorator around it.
-        parameters: those of the inputs, so without `self`.
+        function: without decorators.
+        parameters: those of the inputs, without `self`.
     """
 
     name: str
@@ -44,10 +43,10 @@ class Handler:
 def load_reference(reference: str) -> Target:
     """Load the class or function of `FILE.py:NAME`; NAME defaults to `Runner`, else `Predictor`.
 
-    The file is found from the working directory, and its errors at import pass through.
+    The file is found from the working directory; its import errors are not caught.
 
     Raises:
-        ConfigError: no such file, or it has no such name.
+        ConfigError: there is no such file, or no such name in it.
     """
     file, _, name = reference.partition(":")
     path = Path(file)
@@ -68,7 +67,7 @@ def load_reference(reference: str) -> Target:
 
 
 def _load_module(path: Path) -> ModuleType:
-    """Run the file as the module of its bare name, where pickle and dataclasses look for it."""
+    """Run the file as a module of its bare name, where pickle and dataclasses look for it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} cannot be imported; name a .py file.")

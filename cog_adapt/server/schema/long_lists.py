@@ -1,6 +1,6 @@
-"""Lists that do not fit: a few faulty items stand for all.
+"""Shortens faulty lists: a few of the faulty items stand for all.
 
-To collect every error takes 14 us for each, and makes an answer longer than the request.
+Collecting every error takes 14 us for each, and makes an answer longer than the request.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ _BLOCK = 256
 
 
 class ShortLists(msgspec.Struct, frozen=True):
-    """Inputs whose long lists hold their first faulty items alone.
+    """Inputs whose long lists hold only their first faulty items.
 
     Attributes:
-        inputs: so changed.
-        places: by name, where each of these items stands in the caller's list.
-        passed_over: how many items nobody has looked at.
+        inputs: the shortened inputs.
+        places: by name, the position of each of these items in the caller's list.
+        passed_over: the number of unchecked items.
     """
 
     inputs: Any
@@ -28,7 +28,7 @@ class ShortLists(msgspec.Struct, frozen=True):
     passed_over: int
 
     def place(self, path: list[str | int]) -> list[str | int]:
-        """Return where the value at a path stands in the caller's inputs."""
+        """Return the position, in the caller's inputs, of the value at a path."""
         if len(path) < 2 or path[0] not in self.places:
             return path
         return [path[0], self.places[str(path[0])][int(path[1])], *path[2:]]
@@ -39,7 +39,7 @@ def shorten_lists(inputs: Mapping[str, Any], fits: Callable[[object], bool]) -> 
 
     Args:
         inputs: of a caller, any JSON.
-        fits: whether the values of inputs, which need not be all, are allowed.
+        fits: returns whether the values of some inputs are allowed.
     """
     changed, places, passed_over = dict(inputs), dict[str, list[int]](), 0
     for name, value in inputs.items():
@@ -56,7 +56,7 @@ def _fit(fits: Callable[[object], bool], name: str, items: list[Any]) -> bool:
 
 
 def _find_faulty(items: list[Any], fits: Callable[[list[Any]], bool]) -> tuple[list[int], int]:
-    """Return where the first faulty items stand, and where the rest begins."""
+    """Return the positions of the first faulty items, and the start of the rest."""
     found: list[int] = []
     for start in range(0, len(items), _BLOCK):
         block = items[start : start + _BLOCK]

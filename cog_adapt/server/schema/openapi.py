@@ -36,11 +36,11 @@ def openapi_schema(predict: Target | None, train: Target | None = None) -> dict[
     """Make the OpenAPI document of a predictor and perhaps a training function.
 
     Args:
-        predict: a class with run() or predict(), or a function; None for training alone.
+        predict: a class with run() or predict(), or a function; None if there is only training.
         train: a function, or a class with train().
 
     Raises:
-        ConfigError: there is nothing to describe, or a signature that Cog does not take.
+        ConfigError: both are missing, or Cog does not accept a signature.
     """
     targets: dict[Kind, Target | None] = {"predict": predict, "train": train}
     handlers = {kind: find_handler(target, kind) for kind, target in targets.items() if target}

@@ -1,4 +1,4 @@
-"""From a return annotation to the schema of an output, as `cog build` writes it.
+"""The schema of an output from its annotation, as `cog build` writes it.
 
 Outputs nest: lists, dicts, iterators and classes of fields, one inside the other.
 """
@@ -37,7 +37,7 @@ def output_schema(annotation: object) -> Schema:
     """Return the schema of a function's result.
 
     Raises:
-        ConfigError: Cog has no such output type; `… | None` and other unions are none.
+        ConfigError: Cog has no such output type; it has no unions, such as `… | None`.
     """
     return {"title": "Output"} | _nested_schema(annotation, ())
 

@@ -1,4 +1,4 @@
-"""What is wrong with inputs: each problem in a few words, and not many of them in one answer."""
+"""Problems of inputs: each in a few words, and a bounded number in one answer."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ _URL = re.compile(r"https?://|data:")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing that is wrong with the inputs, as Cog words it."""
+    """One problem of the inputs, in Cog's words."""
 
     loc: tuple[str, ...]
     msg: str
@@ -35,12 +35,12 @@ class InvalidInputs(RequestError):
 
 
 def first(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Take as many as are shown, and one: it tells that there are more."""
+    """Take the shown number of problems, and one more as a sign that there are more."""
     return islice(problems, MOST_PROBLEMS + 1)
 
 
 def bounded(found: list[Problem], passed_over: int) -> list[Problem]:
-    """Return the first problems in few words, and last how many more there are."""
+    """Return the first problems in few words, and at the end the number of others."""
     shown = [
         msgspec.structs.replace(
             each, loc=(*each.loc[:2], shorten(each.loc[2])), msg=shorten(each.msg)
@@ -55,7 +55,7 @@ def bounded(found: list[Problem], passed_over: int) -> list[Problem]:
 
 
 def shorten(text: str) -> str:
-    """Return a message with its beginning and its end, where it is long."""
+    """Return a message; of a long one the beginning and the end."""
     if len(text) <= _MOST_CHARACTERS:
         return text
     return f"{text[:_SHOWN]}… ({len(text):,} characters) …{text[-_SHOWN:]}"
@@ -78,7 +78,7 @@ def long_strings(
 
 
 def files_that_are_no_urls(name: str, value: object) -> Iterator[Problem]:
-    """Refuse a path of this machine, or another scheme: neither must reach the model."""
+    """Refuse a local path, or another scheme: neither may reach the model."""
     items = enumerate(value) if isinstance(value, list) else [(None, value)]
     for index, item in items:
         if isinstance(item, str) and not _URL.match(item):

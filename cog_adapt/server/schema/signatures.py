@@ -1,4 +1,4 @@
-"""From the parameters of a function to the schema of its inputs, as `cog build` writes it."""
+"""The schema of a function's inputs from its parameters, as `cog build` writes it."""
 
 import inspect
 import json
@@ -53,7 +53,7 @@ class _Field:
 
     @property
     def info(self) -> Any:  # noqa: ANN401 - cog.FieldInfo, which mypy does not know
-        """What `Input()` says; a plain default is `Input(default)`."""
+        """The parameter's `Input()`; a plain default is `Input(default)`."""
         default = self.parameter.default
         if isinstance(default, cog.FieldInfo):
             return default
@@ -64,8 +64,8 @@ def read_inputs(handler: Handler) -> Inputs:
     """Return the schema of a function's inputs.
 
     Raises:
-        ConfigError: an input has no type, or one that Cog does not take; or a constraint does
-            not fit the type; or a default or a choice is no value of JSON.
+        ConfigError: an input has no type or one that Cog does not accept, a constraint does not fit
+            the type, or a default or a choice is no JSON value.
     """
     hints = type_hints(handler)
     properties: dict[str, Schema] = {}

@@ -1,6 +1,6 @@
-"""What inputs and outputs share in going from a Python annotation to a JSON schema.
+"""The common part of input and output schemas: from Python annotations to JSON schema.
 
-Knows types only: neither parameters nor defaults.
+This module knows only types: neither parameters nor defaults.
 """
 
 import inspect
@@ -33,7 +33,7 @@ _SCALARS: tuple[tuple[object, Schema], ...] = (
 
 
 def title(name: str) -> str:
-    """`max_len` as "Max Len"; letters after the first of a word stay as they are."""
+    """Return `max_len` as "Max Len"; other letters of a word are unchanged."""
     return " ".join(word[:1].upper() + word[1:] for word in name.split("_"))
 
 

@@ -1,4 +1,4 @@
-"""What is said of inputs that the model does not have: mostly, they are misspelt."""
+"""Messages about inputs that the model does not have: most are misspelt."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -9,13 +9,13 @@ _LONGEST = 128  # characters of a name that is compared with others, and shown
 
 
 def find_unknown(names: Iterable[str], known: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the first names that are not known, cut, each with what is wrong."""
+    """Return the first unknown names, cut, each with its problem."""
     unknown = (name for name in names if name not in known)
     return [(_cut(name), describe_unknown(name, known)) for name in islice(unknown, _MOST)]
 
 
 def describe_unknown(name: str, known: Sequence[str]) -> str:
-    """Return what is wrong with one name: those that are allowed, and the nearest of them."""
+    """Return the problem of one name: the allowed names, and the nearest of them."""
     near = difflib.get_close_matches(name, known, n=1) if len(name) <= _LONGEST else []
     meant = f" Did you mean {near[0]}?" if near else ""
     return f"{_cut(name)} is no input; allowed: {', '.join(known) or 'none'}.{meant}"

@@ -1,10 +1,10 @@
-"""Whether inputs fit the model, by the schema of its signature.
+"""Checks inputs by the schema of the model's signature.
 
-jsonschema-rs is the validator inside Cog's own server, so the verdicts and their words are the
-same. Four things differ: null is a value of what the schema calls nullable, a pattern that it
-cannot compile is left to `re` (Cog then validates nothing at all), an input that the model does
-not have is refused, since it is most likely misspelt, where Cog drops it, and an answer stops after
-a hundred problems, and shortens what is long, however much is wrong.
+jsonschema-rs is also the validator inside Cog's own server, so the verdicts and their words are the
+same. Four things differ. Null is a value of nullable inputs. A pattern that it cannot compile is
+checked by `re`; Cog then validates nothing at all. An input that the model does not have is refused
+as a likely misspelling; Cog drops it. And an answer has at most a hundred problems, with long texts
+shortened.
 """
 
 import copy
@@ -38,7 +38,7 @@ class InputValidator:
         document: the OpenAPI document.
         component: `Input` or `TrainingInput`.
         most_characters: of any one string.
-        takes_unknown: whether inputs that the model does not have are passed over, as in Cog.
+        takes_unknown: whether inputs that the model does not have are ignored, as in Cog.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class InputValidator:
         self._some_values = jsonschema_rs.Draft7Validator(some, validate_formats=False)
 
     def problems(self, inputs: object, size: int | None = None) -> list[Problem]:
-        """Tell what is wrong, missing inputs last; empty if the inputs fit.
+        """Return the problems, missing inputs last; empty if the inputs fit.
 
         Args:
             inputs: to check.
-            size: bytes of their JSON, where it is known: no string in it is longer.
+            size: bytes of their JSON, if known: no string in it is longer.
         """
         found, missing, passed_over = self._misfits(self._without_nulls(inputs))
         if isinstance(inputs, dict):
@@ -91,7 +91,7 @@ class InputValidator:
         ]
 
     def _misfits(self, inputs: object) -> tuple[list[Problem], set[str], int]:
-        """Return the validator's problems, missing inputs, and how many items nobody looked at."""
+        """Return the validator's problems, missing inputs, and the number of unchecked items."""
         found: list[Problem] = []
         missing: set[str] = set()
         if self._validator.is_valid(inputs):
@@ -124,7 +124,7 @@ class InputValidator:
         return {name: value for name, value in inputs.items() if name in self._properties}
 
     def redacted(self, inputs: Schema) -> Schema | None:
-        """Return the inputs with secrets starred out; None where there is no secret."""
+        """Return the inputs with secrets starred out; None if there is no secret."""
         if all(inputs.get(name) is None for name in self._secrets):
             return None
         return {
@@ -133,7 +133,7 @@ class InputValidator:
         }
 
     def _errors(self, inputs: object) -> list[jsonschema_rs.ValidationError]:
-        """Everything that the validator finds; what is said of secrets does not show them."""
+        """All errors of the validator; those about secrets do not show them."""
         errors = list(self._validator.iter_errors(inputs))
         if not any(self._shows_secret(error) for error in errors):
             return errors
@@ -141,7 +141,7 @@ class InputValidator:
         return [masked if self._shows_secret(error) else error for error, masked in pairs]
 
     def _shows_secret(self, error: jsonschema_rs.ValidationError) -> bool:
-        """Return whether it names a secret's value; Cog shows one that is a number or the like."""
+        """Return whether it shows a secret's value; Cog shows numbers and the like."""
         place, value = error.instance_path, error.instance
         if not place or place[0] not in self._secrets or value is None:
             return False

@@ -1,4 +1,4 @@
-"""Keeps the index of adapters as the worker says it is, by a list at its start and each change."""
+"""Keeps the index of adapters up to date with the worker's list and its later changes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,11 +19,11 @@ log = structlog.get_logger()
 
 @dataclass
 class _Filling:
-    """The index while one worker process tells what there is.
+    """The index while one worker process sends its list.
 
     Attributes:
-        since: what was written before is of the process before.
-        newer: what changed while the list was on its way; None when all of it is written.
+        since: earlier entries are those of the previous process.
+        newer: changes since the list began; None when the whole list is written.
     """
 
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -31,10 +31,10 @@ class _Filling:
 
 
 class IndexWriter:
-    """Writes what a worker says of adapters, in its order.
+    """Writes a worker's messages about adapters into the index, in their order.
 
     Args:
-        index: where to.
+        index: the index.
         has_owners: whether keys are set.
 
     Attributes:
@@ -51,24 +51,24 @@ class IndexWriter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def on_changed(self, report: AdapterChanged) -> None:
-        """Take a change."""
+        """Accept a change."""
         self.put(report.owner, report.adapter_id, report.metadata)
 
     def on_listed(self, report: AdaptersListed) -> None:
-        """Take some of all adapters."""
+        """Accept one batch of the worker's full list."""
         self._start(partial(self._write_listed, report, self._filling))
 
     def on_exit(self) -> None:
-        """Expect another list."""
+        """Expect a new list."""
         self._filling = _Filling()
         self.owners.clear()
 
     async def settle(self) -> None:
-        """Return when all that was said so far is written, or has failed."""
+        """Return when all messages so far are written, or have failed."""
         await asyncio.gather(*self._tasks)
 
     def put(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
-        """Write soon, the last state of each; a question to the index writes at once."""
+        """Write soon, only the last state of each; a query of the index writes at once."""
         if self._filling.newer is not None:
             self._filling.newer.add((owner, adapter_id))
         if not self._changes:
@@ -76,7 +76,7 @@ class IndexWriter:
         self._changes[owner, adapter_id] = metadata
 
     async def write_changes(self) -> None:
-        """Write what has changed.
+        """Write the changes.
 
         Raises:
             StorageError: it cannot be written now; the next call tries again.
@@ -109,7 +109,7 @@ class IndexWriter:
             await self._name_unowned()
 
     async def _name_unowned(self) -> None:
-        """Say once which adapters are an admin's alone since keys are set."""
+        """Log once the adapters that only an admin sees now that keys are set."""
         if not self._has_owners:
             return
         self._has_owners = False

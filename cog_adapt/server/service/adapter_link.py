@@ -1,4 +1,4 @@
-"""Questions to a worker about adapters, and what it says of them unasked."""
+"""Requests to a worker about adapters, and its messages about them."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,26 +33,26 @@ _GONE = "the model process ended before it answered. Send the request again when
 
 
 class AdapterListener(Protocol):
-    """Receives what a worker says of adapters unasked."""
+    """Receives a worker's messages about adapters."""
 
     def on_changed(self, report: AdapterChanged) -> None:
-        """Take a change."""
+        """Accept a change."""
 
     def on_listed(self, report: AdaptersListed) -> None:
-        """Take some of all adapters; they came after the changes before."""
+        """Accept one batch of the full list, which is newer than earlier changes."""
 
     def on_exit(self) -> None:
-        """Take notice that what comes next is said by another process."""
+        """Handle the end of the process: the next messages come from another."""
 
 
 class AdapterLink:
-    """A worker's end for adapters, as the front process sees it.
+    """The front process's link to a worker, for adapters.
 
     Args:
-        send: says something to the worker; false where it is gone.
+        send: sends a message to the worker; false if it is gone.
 
     Attributes:
-        listener: gets what is said unasked.
+        listener: receives the worker's messages.
     """
 
     def __init__(self, send: Callable[[AskAdapters], bool]) -> None:
@@ -66,15 +66,15 @@ class AdapterLink:
         """Ask, and return the answer from its JSON.
 
         Args:
-            action: what to do.
+            action: the action.
             owner: of the adapter.
-            seconds: after which nobody waits for the answer any more.
+            seconds: the timeout.
             **more: the other attributes of `AskAdapters`.
 
         Raises:
-            QueueFull: too many questions are open.
+            QueueFull: too many requests are open.
             NotReady: the process is gone.
-            AdapterTimeout: there is no answer in time.
+            AdapterTimeout: no answer came in time.
             RequestError: the answer is a refusal.
         """
         if self._asked >= MOST_OPEN:
@@ -87,12 +87,12 @@ class AdapterLink:
             self._asked -= 1
 
     async def note(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
-        """Say what another worker has made of an adapter; None: it is gone.
+        """Report another worker's change of an adapter; None: it was removed.
 
         Raises:
-            NotReady: the process is gone: the next one reads the files.
-            AdapterTimeout: it has not taken note in time.
-            RequestError: it could not.
+            NotReady: the process is gone; the next one reads the files.
+            AdapterTimeout: the worker did not confirm in time.
+            RequestError: the worker failed.
         """
         changes = b"null" if metadata is None else metadata
         named = {"adapter_id": adapter_id, "changes": changes}
@@ -130,7 +130,7 @@ class AdapterLink:
         return msgspec.json.decode(answered.answer)
 
     def on_report(self, report: AdapterReport) -> None:
-        """Take what the worker says of adapters."""
+        """Accept the worker's report about adapters."""
         if isinstance(report, AdaptersAnswered):
             future = self._open.get(report.number)
             if future is not None and not future.done():
@@ -143,7 +143,7 @@ class AdapterLink:
             self.listener.on_listed(report)
 
     def on_exit(self) -> None:
-        """Take notice that the process is gone: no answer will come."""
+        """Handle the end of the process: open requests get no answer."""
         for future in self._open.values():
             future.cancel()
         if self.listener is not None:

@@ -1,4 +1,4 @@
-"""Hands what one worker changes of adapters to all others, before the one who asked is answered."""
+"""Sends one worker's adapter changes to all others before the caller is answered."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -16,14 +16,14 @@ log = structlog.get_logger()
 
 
 class AdapterRelay:
-    """Takes what each worker says of adapters: into the index, and on to the other workers.
+    """Writes each worker's adapter messages into the index, and sends them to the other workers.
 
-    A worker that does not take note is ended, since it would go on with what was removed or is no
-    more shared; the next one reads the files.
+    A worker that does not confirm is ended, since it would go on using adapters that were removed
+    or unshared; the next process reads the files.
 
     Args:
         workers: all that keep adapters; the first one's list fills the index.
-        index: what the routes are answered from.
+        index: answers the routes.
     """
 
     def __init__(self, workers: Sequence[Worker], index: IndexWriter) -> None:
@@ -34,7 +34,7 @@ class AdapterRelay:
             worker.adapters.listener = _Sayings(self, worker, index if number == 0 else None)
 
     def put(self, report: AdapterChanged, origin: Worker) -> None:
-        """Write a change into the index soon, and tell it to all workers but the one it is of."""
+        """Write a change into the index soon, and send it to all workers but its own."""
         self._index.put(report.owner, report.adapter_id, report.metadata)
         for worker in self.others(origin):
             task = asyncio.get_running_loop().create_task(_tell(worker, report))
@@ -42,23 +42,23 @@ class AdapterRelay:
             task.add_done_callback(self._notes.discard)
 
     async def settle(self) -> None:
-        """Return when each worker has taken note of what was said so far, or is ended."""
+        """Return when each worker has confirmed all messages so far, or is ended."""
         if self._notes:
             await asyncio.wait({*self._notes})
 
     async def forget(self, origin: Worker, owner: str, key: str) -> None:
-        """Have all workers but one drop what they keep of adaptations: of one key, or all."""
+        """Make all workers but one drop their cached adaptations: of one key, or all."""
         for worker in self.others(origin):
             asking = worker.adapters.ask("forget", owner, NOTE_SECONDS, adapter_id=key)
             await _insist(worker, asking)
 
     def others(self, origin: Worker) -> list[Worker]:
-        """Return the workers that have to be told: those that run, and may keep adapters."""
+        """Return the workers to inform: those that run and may keep adapters."""
         return [each for each in self._workers if each is not origin and _may_keep(each)]
 
 
 class _Sayings:
-    """Hears one worker."""
+    """Listens to one worker."""
 
     def __init__(self, relay: AdapterRelay, worker: Worker, index: IndexWriter | None) -> None:
         self._relay = relay
@@ -78,7 +78,7 @@ class _Sayings:
 
 
 def _may_keep(worker: Worker) -> bool:
-    """Return whether it may know adapters; to one that does not run nothing can be said."""
+    """Return whether a worker may know adapters; one that does not run cannot be informed."""
     if worker.state != "ready":
         return True
     return worker.ready is not None and worker.ready.has_adapters
@@ -89,7 +89,7 @@ async def _tell(worker: Worker, report: AdapterChanged) -> None:
 
 
 async def _insist(worker: Worker, asking: Coroutine[Any, Any, object]) -> None:
-    """Wait for a worker to take note; end it if it does not."""
+    """Wait for a worker to confirm; end it if it does not."""
     try:
         await asking
     except NotReady:

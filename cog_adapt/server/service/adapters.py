@@ -1,7 +1,7 @@
-"""The predictor's adapters, as the API asks for them: the index answers, the worker acts.
+"""The predictor's adapters for the API: the index answers, the worker acts.
 
-The index follows what the worker says, and each question to it begins with what was said before.
-So whoever was answered by a prediction finds its adapter, and whoever was shut out finds none.
+The index follows the worker's messages, and each query waits for the earlier messages. So a client
+sees the adapter its prediction made, and loses sight of one as soon as it is unshared.
 """
 
 import asyncio
@@ -46,10 +46,10 @@ log = structlog.get_logger()
 
 
 class AdapterService:
-    """Finds adapters in the index, and has the worker do the rest.
+    """Finds adapters in the index; the worker does the rest.
 
     Args:
-        service: knows the worker, and the records.
+        service: gives the worker and the records.
     """
 
     def __init__(self, service: PredictionService) -> None:
@@ -63,10 +63,10 @@ class AdapterService:
         self._relay = AdapterRelay([service.worker, *others], self._writer)
 
     def check_offered(self, *, by_worker: bool = False) -> None:
-        """Refuse where there is nothing to ask.
+        """Refuse requests that cannot be served.
 
         Args:
-            by_worker: whether it takes the worker, or the index is enough.
+            by_worker: whether the request needs the worker; else the index suffices.
 
         Raises:
             NoAdapters: the predictor keeps none.
@@ -99,8 +99,8 @@ class AdapterService:
         """Return the metadata of an adapter that this asker may use.
 
         Raises:
-            NotFound: there is none, or it is another's: in the same words.
-            InvalidRequest: adapters of several owners are meant.
+            NotFound: there is none, or it is another owner's: in the same words.
+            InvalidRequest: the reference fits adapters of several owners.
         """
         await self._prepare(asker)
         try:
@@ -122,14 +122,14 @@ class AdapterService:
         return [msgspec.json.decode(each) for each in await self._index.own(owner, adapter_id)]
 
     async def _prepare(self, asker: Asker) -> None:
-        """Let the index have all that the worker knows of an asker's adapters."""
+        """Bring the index up to date with the worker's adapters of an asker."""
         self.check_offered()
         if asker.owner and self._service.worker.state == "ready":
             await asyncio.shield(self._meet(asker.owner))
         await self._writer.write_changes()
 
     def _meet(self, owner: str) -> "asyncio.Task[None]":
-        """Name an owner to each worker once: old files may not say whose they are."""
+        """Name an owner to each worker once: old files may lack their owner."""
         met = self._writer.owners
         if owner not in met:
             met[owner] = asyncio.get_running_loop().create_task(self._introduce(owner))
@@ -149,7 +149,7 @@ class AdapterService:
         return await self._noted(changed)
 
     async def remove(self, adapter: Metadata) -> dict[str, Any]:
-        """Remove an adapter; return what is left that was made from it."""
+        """Remove an adapter; return the remaining adapters that were made from it."""
         try:
             answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
         except NotFound:  # which another worker may not know
@@ -162,7 +162,7 @@ class AdapterService:
         return answer
 
     async def forget(self, owner: str, key: str = "") -> None:
-        """Have what is kept of adaptations without an adapter dropped: of one key, or all."""
+        """Drop cached adaptations without an adapter: of one key, or all."""
         ready = self._service.worker.ready
         if ready is not None and ready.has_adapters:
             self.check_offered(by_worker=True)
@@ -170,13 +170,13 @@ class AdapterService:
             await self._relay.forget(self._service.worker, owner, key)
 
     async def take(self, owner: str, path: Path) -> Metadata:
-        """Keep the adapter in a file; return its metadata."""
+        """Store the adapter in a file; return its metadata."""
         self.check_offered(by_worker=True)
         return await self._noted(await self._link.ask("take", owner, _FILE_SECONDS, path=str(path)))
 
     @contextlib.asynccontextmanager
     async def temporary_folder(self) -> AsyncIterator[Path]:
-        """Make a folder for the time of a block; what a dead worker leaves goes with its files.
+        """Make a folder for the duration of a block; a dead worker's is removed with its files.
 
         Raises:
             DiskFull: the disk is full.
@@ -192,7 +192,7 @@ class AdapterService:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def export(self, adapter: Metadata, kind: AdapterFormat) -> BinaryIO:
-        """Return an open file with an adapter, which has no name any more."""
+        """Return an open file with an adapter; the file has no name any more."""
         self.check_offered(by_worker=True)
         async with self.temporary_folder() as folder:
             path = await self._ask("export", adapter, _FILE_SECONDS, format=kind, path=str(folder))
@@ -209,12 +209,12 @@ class AdapterService:
             raise _not_found(adapter_id) from error
 
     async def settle(self) -> None:
-        """Return when all that was said so far is written, or has failed."""
+        """Return when all messages so far are written, or have failed."""
         await self._relay.settle()
         await self._writer.settle()
 
     async def _noted(self, metadata: Metadata) -> Metadata:
-        """Have all workers know what the worker said before this answer."""
+        """Send the worker's earlier messages to all workers before this answer."""
         self._writer.put(metadata["owner"], metadata["id"], msgspec.json.encode(metadata))
         await self._relay.settle()
         return metadata

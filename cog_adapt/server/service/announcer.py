@@ -24,7 +24,7 @@ class Announcer:
 
     Args:
         webhooks: sends events.
-        observer: knows the traces that webhooks carry on.
+        observer: gives the trace headers of webhooks.
         log_interval: seconds between two `logs` webhooks.
     """
 
@@ -58,9 +58,10 @@ class Announcer:
         )
 
     def announce_output(self, prediction: Prediction) -> None:
-        """Send `output`; where much was put out, at most once in the interval of `logs`.
+        """Send `output`; of large outputs at most one in the interval of `logs`.
 
-        Each call carries the whole output: of many items, one call each would grow quadratically.
+        Each call carries the whole output: one call for each of many items would grow
+        quadratically.
         """
         tracking = self._tracking.get(prediction.key)
         is_large = prediction.answer_bytes > _LARGE
@@ -81,7 +82,7 @@ class Announcer:
             )
 
     def forget(self, prediction: Prediction) -> None:
-        """End with a prediction: nothing more is sent for it here."""
+        """Stop sending for a prediction."""
         tracking = self._tracking.pop(prediction.key, None)
         if tracking is not None and tracking.late_logs is not None:
             tracking.late_logs.cancel()

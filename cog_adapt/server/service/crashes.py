@@ -1,4 +1,4 @@
-"""How long a worker rests after a crash before its process is started again."""
+"""The pause after a worker's crash before its process is started again."""
 
 _PAUSE = 0.1
 _LONGEST_PAUSE = 30.0

@@ -1,7 +1,7 @@
-"""Accepts, cancels and ends the predictions, or trainings, that wait and run.
+"""Accepts, cancels and ends waiting and running predictions, or trainings.
 
 Runs on the event loop only, so state cannot change between a check and the action that relies on
-it. A slot is free before its answer goes out.
+it. A slot is free before its answer is sent.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ class Dispatcher:
     """Serves predictions of one kind.
 
     Args:
-        config: what its workers load.
-        recorder: writes down every change.
+        config: the code that its workers load.
+        recorder: records every change.
         observer: counts and traces every change.
         settings: limits.
         budgets: bytes of memory.
 
     Attributes:
-        predictions: that have not ended, by kind, id and owner.
-        event_cache: events of those that ended last.
+        predictions: those in flight, by kind, id and owner.
+        event_cache: events of the predictions that ended last.
     """
 
     def __init__(
@@ -77,16 +77,16 @@ class Dispatcher:
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """The workers, of which there is one."""
+        """The workers; today there is one."""
         return self.slots.workers
 
     @property
     def lead(self) -> Worker:
-        """The worker whose setup, schema and health stand for all."""
+        """The worker whose setup, schema and health represent all."""
         return self.workers[0]
 
     def start(self) -> None:
-        """Start the workers, once; again where their setup has failed."""
+        """Start the workers, once; again if their setup has failed."""
         for worker in self.workers:
             worker.start()
 
@@ -94,7 +94,7 @@ class Dispatcher:
         """Accept a prediction: it runs, or waits for a slot.
 
         Args:
-            request: what to run.
+            request: to run.
             is_recovered: an earlier server accepted the request, so it is not refused here.
 
         Raises:
@@ -102,7 +102,7 @@ class Dispatcher:
             AtCapacity: all slots are taken, and the settings allow no queue.
             QueueFull: the queue is full.
             TooLarge: its input alone is more than its owner may have waiting.
-            BudgetSpent: too many bytes wait, of its owner or of all.
+            BudgetSpent: too many bytes wait, of its owner or in all.
             DiskFull: there is no room for its record.
             NotReady: the worker has been given up.
             NotRecorded: the database cannot store the prediction.
@@ -151,7 +151,7 @@ class Dispatcher:
             self.waiting.publish_last_position()
 
     def find(self, prediction_id: str, owner: str = "") -> Prediction | None:
-        """Return what is in flight under an owner's id."""
+        """Return the prediction in flight under an owner's id."""
         return self.predictions.get((self.kind, prediction_id, owner))
 
     def cancel(self, prediction_id: str, owner: str = "") -> bool:
@@ -170,7 +170,7 @@ class Dispatcher:
         return True
 
     def end(self, prediction: Prediction, end: Finished) -> None:
-        """Free the slot, record the end, and then release the request that waits for the answer."""
+        """Free the slot, record the end, and then release the waiting request."""
         for worker in self.workers:
             worker.running.pop(prediction.run_id, None)
         if self.predictions.pop(prediction.key, None) is not None:
@@ -186,7 +186,7 @@ class Dispatcher:
 
 
 def insist_later(prediction: Prediction, workers: Sequence[Worker], seconds: float) -> None:
-    """End the worker of a cancelled prediction, unless that ends in time."""
+    """End the worker of a cancelled prediction, unless the prediction ends in time."""
 
     def insist() -> None:
         for worker in workers:
@@ -204,7 +204,7 @@ def insist_later(prediction: Prediction, workers: Sequence[Worker], seconds: flo
 def cancel_at_deadline(prediction: Prediction, cancel: Callable[[str, str], object]) -> None:
     """Cancel a prediction when its time is over, unless it has ended before.
 
-    The time, `Cancel-After`, counts from its acceptance by whatever server.
+    The time, `Cancel-After`, counts from its acceptance by the first server.
     """
     if prediction.request.timeout is None:
         return

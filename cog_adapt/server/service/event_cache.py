@@ -1,4 +1,4 @@
-"""Keeps the events of predictions that ended lately, for readers who reconnect after the end."""
+"""Caches the events of recently ended predictions, for readers that reconnect after the end."""
 
 import math
 
@@ -14,7 +14,7 @@ _LARGEST_SHARE = 8
 
 
 class CachedEvents(msgspec.Struct, frozen=True):
-    """The events of an ended prediction, one by one, as its record no longer has them.
+    """The events of an ended prediction one by one, which its record does not keep.
 
     Attributes:
         events: all but the last.
@@ -37,7 +37,7 @@ class CachedEvents(msgspec.Struct, frozen=True):
 
     @property
     def own_size(self) -> int:
-        """The same without the events, which are counted where they are kept."""
+        """The same without the events, which are counted elsewhere."""
         return len(self.data) + _OWN_BYTES
 
 
@@ -45,8 +45,10 @@ class EventCache:
     """The events of the predictions that ended last.
 
     Args:
-        most_bytes: of all events; the oldest prediction goes first, a very large one is not kept.
-        budget: of all events; these are the first to go where it is spent, or an owner's share.
+        most_bytes: of all events; the oldest prediction is evicted first, a very large one is not
+            cached.
+        budget: of all events; cached ones are evicted first if the budget or an owner's share is
+            spent.
     """
 
     def __init__(self, most_bytes: int, budget: Budget | None = None) -> None:
@@ -56,7 +58,10 @@ class EventCache:
         self._ended: dict[tuple[str, str], CachedEvents] = {}
 
     def add(self, prediction: Prediction) -> None:
-        """Keep one; nobody can have followed one whose id was told with its end."""
+        """Cache an ended prediction, unless its client learnt the id only with the answer.
+
+        Nobody can follow such a prediction.
+        """
         request, events = prediction.request, prediction.events
         self.forget(request.id, request.owner)
         if (

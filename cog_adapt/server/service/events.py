@@ -1,7 +1,7 @@
 """The ordered events of one prediction, for readers that follow it live or later.
 
-A log keeps the latest events for a replay, as many and as large as its budget allows; whoever
-follows has a queue of their own on top, so that a keeper of nothing can still be followed.
+A log keeps the latest events for a replay, within its budget; each follower also has a queue of its
+own, so that a log that keeps no events can still be followed.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class _Follower:
     size: int = 0
 
     def add(self, event: RunEvent, most_bytes: float) -> None:
-        """Let an event wait, unless too much waits; one alone is never too much."""
+        """Queue an event, unless too many bytes wait; a single event always fits."""
         fits = not self.size or self.size + len(event.data) <= most_bytes
         if fits and len(self.events) < MOST_WAITING:
             self.events.append(event)
@@ -71,12 +71,12 @@ class EventLog:
 
     Args:
         capacity: number of latest events kept for a replay.
-        budget: bytes of all logs; None: without limit.
-        owner: of the prediction; empty where no keys are set.
+        budget: bytes of all logs; None: unlimited.
+        owner: of the prediction; empty if no keys are set.
 
     Attributes:
         size: the approximate memory that the kept events take, in bytes.
-        is_closed: whether no event follows.
+        is_closed: whether the last event has come.
         was_followed: whether any reader has seen an event.
     """
 
@@ -92,11 +92,11 @@ class EventLog:
 
     @property
     def followers(self) -> int:
-        """The number of readers that follow now."""
+        """The number of present readers."""
         return len(self._followers)
 
     def missed(self, after: int) -> int:
-        """Return how many events after this number are no longer kept."""
+        """Return the number of missing events after this number."""
         oldest = self._kept[0].number if self._kept else self._last + 1
         return max(0, oldest - after - 1)
 
@@ -125,12 +125,12 @@ class EventLog:
         self._budget.add(self._owner, size)
 
     def release(self) -> None:
-        """Take them off the budget: who still reads them is the last to do so."""
+        """Take the events off the budget: present readers are the last ones."""
         self._budget.free(self._owner, self._charged)
         self._charged = 0
 
     def close(self) -> None:
-        """Close the log: no event follows."""
+        """Close the log after the last event."""
         self.is_closed = True
         for follower in self._followers:
             follower.wake.set()
@@ -149,7 +149,7 @@ class EventLog:
             after: number of the last event seen; 0: from the beginning; None: no replay.
 
         Raises:
-            TooManyReaders: as many follow as may.
+            TooManyReaders: the limit of readers is reached.
         """
         if len(self._followers) >= MOST_FOLLOWERS:
             raise TooManyReaders(f"{MOST_FOLLOWERS} readers follow this prediction; try later.")
@@ -175,7 +175,7 @@ class EventReader:
         return self
 
     async def __anext__(self) -> list[RunEvent]:
-        """Wait for events, and return those that came.
+        """Wait for events, and return them.
 
         Raises:
             MissedError: some events in between were dropped.

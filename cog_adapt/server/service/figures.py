@@ -1,4 +1,4 @@
-"""What a server does now, in figures: its workers, their queues and crashes, and their numbers."""
+"""Figures of the server: its workers, their queues and crashes, and their own numbers."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ GAUGE_SECONDS = 0.5
 
 
 def figures_of(service: PredictionService) -> dict[str, Any]:
-    """Return the queue, the workers, and why the records cannot be used (None: they can)."""
+    """Return the queue, the workers, and why the records are unusable (None: they work)."""
     workers = [
         _of_worker(worker, dispatcher)
         for dispatcher in service.dispatchers.values()
@@ -39,7 +39,7 @@ def _of_worker(worker: Worker, dispatcher: Dispatcher) -> dict[str, Any]:
 
 
 async def read_gauges(worker: Worker) -> dict[str, float]:
-    """Return a worker's own numbers; none where it does not answer at once."""
+    """Return a worker's own numbers; none if it does not answer at once."""
     if worker.state != "ready":
         return {}
     try:

@@ -1,6 +1,6 @@
-"""Forgets predictions and trainings that have ended, with all that this server keeps of them.
+"""Forgets ended predictions and trainings, with everything that this server keeps of them.
 
-What is left: counters, the lines of the log that name an id, and what others were given.
+Counters, log lines that name an id, and data sent to others remain.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class AdapterKeeper(Protocol):
-    """Knows the adapters that the predictor keeps (docs/predictor-protocol.md)."""
+    """The adapters that the predictor keeps (docs/predictor-protocol.md)."""
 
     async def find_own(self, owner: str, adapter_id: str | None = None) -> Sequence[dict[str, Any]]:
         """Return the metadata of an owner's own adapters, of one or of all."""
@@ -28,16 +28,16 @@ class AdapterKeeper(Protocol):
         """Remove the adapter with this metadata."""
 
     async def forget(self, owner: str, key: str = "") -> None:
-        """Drop what is kept of adaptations without an adapter: of one key, or all."""
+        """Drop cached adaptations without an adapter: of one key, or all."""
 
 
 class ForgetResult(msgspec.Struct, kw_only=True):
-    """What was forgotten.
+    """The result of forgetting.
 
     Attributes:
-        predictions: how many.
-        trainings: how many.
-        adapters: that these made: `removed`, or why not, by id.
+        predictions: their number.
+        trainings: their number.
+        adapters: made by these: `removed`, or the reason to keep it, by id.
     """
 
     predictions: int = 0
@@ -46,12 +46,12 @@ class ForgetResult(msgspec.Struct, kw_only=True):
 
 
 class Forgetting:
-    """Removes what a server keeps.
+    """Removes a server's data about runs.
 
     Args:
-        service: knows what is in flight and what was.
-        webhooks: may have something to send.
-        adapters: what the predictor keeps; None: nothing that could be removed.
+        service: knows the runs in flight and the records.
+        webhooks: may have webhooks to send.
+        adapters: the predictor's; None: it keeps none.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Forgetting:
         self._adapters = adapters
 
     async def forget(self, prediction_id: str, kind: Kind, owner: str) -> ForgetResult:
-        """Forget one that has ended.
+        """Forget an ended run.
 
         Raises:
             NotFound: there is none.
@@ -85,10 +85,10 @@ class Forgetting:
         return ForgetResult(**{f"{noun}s": done.removed}, adapters=adapters)
 
     async def forget_all(self, owner: str, kinds: Iterable[Kind]) -> ForgetResult:
-        """Forget all that an owner has of these kinds; where it fails, ask again for the rest.
+        """Forget all runs of an owner of these kinds; after an error, repeat for the rest.
 
         Raises:
-            NotEnded: one of them has not ended; nothing of its kind was removed.
+            NotEnded: one of them has not ended; none of its kind was removed.
         """
         forgotten = ForgetResult()
         for kind in kinds:
@@ -124,7 +124,7 @@ class Forgetting:
         }
 
     async def _remove_all_adapters(self, owner: str) -> dict[str, str]:
-        """Remove what an owner has, named, pinned and shared adapters too."""
+        """Remove all adapters of an owner, including named, pinned and shared ones."""
         removed: dict[str, str] = {}
         if self._adapters is None:
             return removed
@@ -134,7 +134,7 @@ class Forgetting:
         return removed
 
     async def _forget_decision(self, record: Record) -> None:
-        """Drop that the base answers best, unless another prediction was told so too."""
+        """Drop the decision that the base answers best, unless another record refers to it."""
         key = decision_of(record)
         if self._adapters is None or key is None:
             return
@@ -142,7 +142,7 @@ class Forgetting:
             await self._adapters.forget(record.owner, key)
 
     async def _remove_adapter(self, adapter_id: str, record: Record) -> str:
-        """Remove an adapter that is of no more use. Return `removed`, or why it stays."""
+        """Remove an adapter that no other record refers to; return `removed`, or why it stays."""
         if self._adapters is None:
             return "kept: this server removes no adapters"
         found = await self._adapters.find_own(record.owner, adapter_id)
@@ -177,7 +177,7 @@ async def _remove(keeper: AdapterKeeper, adapter: dict[str, Any]) -> str:
 def made_adapters(record: Record) -> list[str]:
     """Return the ids of the adapters that a prediction has made, as its record names them.
 
-    One that was known already counts: each who asked for it may be the last who has it.
+    Adapters that were reused count too: this record may be the last one that refers to them.
     """
     measured = msgspec.json.decode(record.metrics).get("adaptation")
     if not isinstance(measured, dict) or not {"step", "receipt"} & measured.keys():
@@ -188,7 +188,7 @@ def made_adapters(record: Record) -> list[str]:
 
 
 def decision_of(record: Record) -> str | None:
-    """Return the key of an adaptation that made no adapter; None where there was none."""
+    """Return the key of an adaptation that made no adapter, or None."""
     measured = msgspec.json.decode(record.metrics).get("adaptation")
     receipt = measured.get("receipt") if isinstance(measured, dict) else None
     if not isinstance(receipt, dict) or receipt.get("adapter") is not None:

@@ -49,7 +49,7 @@ class HealthMonitor:
         return body
 
     def status(self) -> str:
-        """Return Cog's word for the state, before the user's own health check is asked."""
+        """Return Cog's word for the state, without the user's own health check."""
         service = self._service
         state = service.worker.state
         if state == "ready":
@@ -59,7 +59,7 @@ class HealthMonitor:
         return "DEFUNCT" if state == "defunct" else "STARTING"
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether requests are welcome here, and if not, why."""
+        """Return whether requests are accepted here, and if not, why."""
         body = await self.report()
         self_test = self.last_self_test()
         passed = outcome(self_test) is not False

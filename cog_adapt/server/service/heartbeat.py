@@ -1,6 +1,6 @@
-"""Notices that a worker hangs: it says nothing any more, or its model thread ends no tick.
+"""Detects a hung worker: it sends no message, or its model thread ends no tick.
 
-A worker that says that it cannot go on is ended too.
+A worker that reports a fatal error is ended too.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ class HeartbeatWatch:
     """Watches one worker process.
 
     Args:
-        seconds: without a sign of life, after which it hangs; 0: it never does.
-        count_signs: returns how often something has been heard of it.
-        on_hung: called with the reason, also where the process says that it cannot go on.
+        seconds: without a sign of life, after which the worker counts as hung; 0: never.
+        count_signs: returns the number of its messages.
+        on_hung: called with the reason, also if the process reports a fatal error.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class HeartbeatWatch:
             self._look_later()
 
     def end_setup(self) -> None:
-        """Be no longer as patient as during setup."""
+        """Use the shorter timeout from the end of setup on."""
         self._patience = 1.0
 
     def on_beat(self, beat: Beat) -> None:
-        """Look at how the model thread does, and whether the process can go on."""
+        """Check the model thread's beat, and whether the process has a fatal error."""
         if beat.fatal:
             self._on_hung(f"could not go on, and was ended: {beat.fatal}")
             return
@@ -55,7 +55,7 @@ class HeartbeatWatch:
             )
 
     def close(self) -> None:
-        """Look no longer."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -64,7 +64,7 @@ class HeartbeatWatch:
         self._timer = self._loop.call_later(self._period, self._look)
 
     def _look(self) -> None:
-        """Count the silence, of which this process's own pauses are no part."""
+        """Measure the silence, without this process's own pauses."""
         signs, late = self._count_signs(), self._loop.time() - self._due
         if signs != self._signs:
             self._signs = signs

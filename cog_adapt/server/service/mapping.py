@@ -22,7 +22,8 @@ class Payload(msgspec.Struct):
     """The parts of a request that a record keeps, so that it can run after a restart.
 
     Attributes:
-        is_admin: apart from the context, in which callers of older versions could write anything.
+        is_admin: separate from the context, in which callers of older versions could write
+            anything.
     """
 
     input: msgspec.Raw
@@ -111,7 +112,7 @@ def _text_of(output: msgspec.Raw | list[msgspec.Raw] | None) -> str:
 
 
 def _webhook_of(prediction: Prediction) -> str | None:
-    """Return where its end is to be sent; once it has ended, only its delivery has to know."""
+    """Return its webhook's URL; an ended prediction needs it only in its delivery."""
     url = prediction.request.webhook
     return shown_url(url) if url is not None and prediction.is_final else url
 

@@ -1,4 +1,4 @@
-"""The metrics of one prediction, as the model records them: replaced, added up, or collected."""
+"""The metrics that the model records in one prediction: replaced, added up, or collected."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from cog_adapt.server.protocol import MetricMode
 
 
 def put_metric(metrics: dict[str, Any], name: str, value: Any, mode: MetricMode) -> None:  # noqa: ANN401
-    """Put a value where its name says: a dot leads into a mapping; None removes what is there."""
+    """Store a value under its name: a dot leads into a mapping; None removes the value."""
     *path, leaf = name.split(".")
     for part in path:
         if not isinstance(metrics.get(part), dict):

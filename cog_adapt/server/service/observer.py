@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 
 class Observer:
-    """Counts and traces what happens to predictions; never changes it.
+    """Counts and traces the events of predictions; never changes them.
 
     Args:
         metrics: for Prometheus.
@@ -29,7 +29,7 @@ class Observer:
         self._open: dict[tuple[Kind, str, str], Trace] = {}
 
     def accepted(self, prediction: Prediction) -> None:
-        """Note that a prediction waits for a slot."""
+        """Record that a prediction waits for a slot."""
         request = prediction.request
         if self._traces.enabled:
             self._trace(request)
@@ -47,17 +47,17 @@ class Observer:
             trace.queued()
 
     def rejected(self, reason: str) -> None:
-        """Note that a request was not accepted, for a reason in a word or two."""
+        """Record a refused request; the reason is a word or two."""
         self._metrics.rejected(reason)
 
     def started(self, prediction: Prediction) -> None:
-        """Note that the worker has begun a prediction."""
+        """Record that the worker has begun a prediction."""
         if (trace := self._open.get(prediction.key)) is not None:
             trace.started()
         self._metrics.started(prediction.request.kind, prediction.waited)
 
     def on_metric(self, prediction: Prediction, name: str, value: Any) -> None:  # noqa: ANN401
-        """Note that a run recorded a metric."""
+        """Record a metric of a run."""
         self._metrics.metric(name, value)
         if (trace := self._open.get(prediction.key)) is not None:
             trace.step(name, value)
@@ -68,7 +68,7 @@ class Observer:
         return self._traces.copy(prediction.request.headers) if trace is None else trace.headers()
 
     def finished(self, prediction: Prediction) -> None:
-        """Note that a prediction has ended."""
+        """Record the end of a prediction."""
         request = prediction.request
         if (trace := self._open.pop(request.key, None)) is not None:
             trace.ended(prediction.status, prediction.error)
@@ -87,16 +87,16 @@ class Observer:
             )
 
     def crashed(self) -> None:
-        """Note that a worker has died."""
+        """Record the death of a worker."""
         self._metrics.crashed()
 
     def set_up(self, self_test: bytes | None, *, is_again: bool) -> None:
-        """Note that a worker is ready; `self_test` is its report, as JSON."""
+        """Record that a worker is ready; `self_test` is its report, as JSON."""
         if is_again:
             self._metrics.restarted()
         if self_test is not None:
             self._metrics.self_test(outcome(msgspec.json.decode(self_test)))
 
     def record_error(self) -> None:
-        """Note that a final record could not be written in time."""
+        """Record that a final record could not be written in time."""
         self._metrics.record_error()

@@ -1,4 +1,4 @@
-"""Questions to a worker that concern no prediction: its health and its numbers."""
+"""Requests to a worker that concern no prediction: its health and its numbers."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ ANSWERS = (Health, SelfTested, Gauges)
 
 
 class PendingRequests:
-    """The unanswered questions to a worker; equal questions at the same time share one answer.
+    """The unanswered requests to a worker; equal requests at the same time share one answer.
 
     Args:
         send: sends a request to the worker.
@@ -21,7 +21,7 @@ class PendingRequests:
         self._open: dict[type[Report], asyncio.Future[Report]] = {}
 
     async def ask(self, request: Question, answer: type[Report], seconds: float) -> Any:  # noqa: ANN401
-        """Ask, and wait for an answer of a type.
+        """Send a request, and wait for an answer of a type.
 
         Raises:
             TimeoutError: no answer comes in time, or the process is gone.
@@ -43,7 +43,7 @@ class PendingRequests:
             future.set_result(report)
 
     def cancel_all(self) -> None:
-        """Cancel all questions, because no answer will come."""
+        """Cancel all requests, because no answer will come."""
         for future in self._open.values():
             future.cancel()
         self._open.clear()

@@ -45,28 +45,29 @@ def now() -> datetime:
 
 
 class PredictionSpec(msgspec.Struct, frozen=True):
-    """What a client asked for.
+    """A client's request.
 
     Attributes:
         id: of the prediction.
         kind: prediction or training.
-        input: the JSON that the model gets.
+        input: the model's JSON.
         redacted_input: the input with secrets starred out, for records.
         context: strings for run().
-        webhook: where events go; None: nowhere.
+        webhook: the URL for events; None: none are sent.
         events: the events to send there.
-        durable: whether the request must survive this process, as no client waits for the answer.
-        has_client_id: whether the client chose the id, and may ask for it again.
-        repeatable: whether the record may hold all that is needed to run it (no secrets).
-        retries: how often it may run again after a crash.
-        timeout: seconds until it is cancelled; None: without limit.
+        durable: whether the request must survive this process, because no client waits for the
+            answer.
+        has_client_id: whether the client chose the id, and may repeat it.
+        repeatable: whether the record may hold everything needed to run it (no secrets).
+        retries: the number of further runs after a crash.
+        timeout: seconds until it is cancelled; None: unlimited.
         headers: of the request, to pass on to webhooks (tracing).
-        created_at: when it was accepted; None: now. `timeout` counts from then.
-        digest: of the input, to tell whether another request asks the same.
-        problems: what is wrong with the input; None until it has been checked.
+        created_at: the time of acceptance; None: now. `timeout` counts from then.
+        digest: of the input, to recognise an equal request.
+        problems: of the input; None until it has been checked.
         is_stream: whether the answer is events as they come.
-        is_async: whether the answer comes at once, without the outcome.
-        wait: seconds to wait for the outcome at most; None: as long as it takes.
+        is_async: whether the answer comes at once, before the end.
+        wait: the most seconds to wait for the end; None: unlimited.
     """
 
     id: str
@@ -91,17 +92,17 @@ class PredictionSpec(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The owner of the API key that the request came with; empty where no keys are set."""
+        """The owner of the request's API key; empty if no keys are set."""
         return self.context.get(OWNER_KEY, "")
 
     @property
     def key(self) -> tuple[Kind, str, str]:
-        """Kind, id and owner: of its record too. Two owners may choose the same id."""
+        """Kind, id and owner, also of its record. Two owners may choose the same id."""
         return self.kind, self.id, self.owner
 
     @property
     def run_id(self) -> str:
-        """What its worker calls it: the id alone would not do where two owners choose the same."""
+        """The worker's name for it: ids alone are not unique, as two owners may choose the same."""
         is_alone = not self.owner and "/" not in self.id  # no owner's name has a slash
         return self.id if is_alone else f"{self.owner}/{self.id}"
 
@@ -112,7 +113,7 @@ class PredictionSpec(msgspec.Struct, frozen=True):
 
     @property
     def recoverable(self) -> bool:
-        """Whether the record holds all that another server needs to run the request."""
+        """Whether the record suffices for another server to run the request."""
         return self.durable and self.repeatable
 
     def wants(self, event: str) -> bool:
@@ -125,9 +126,9 @@ class Prediction:
 
     Attributes:
         done: resolved when the prediction has ended and its slot is free.
-        answer_bytes: of what it has put out, printed and recorded.
-        overflow: why it is given up; None unless its answer takes too much memory.
-        crashes: of the worker while it ran.
+        answer_bytes: of its output, logs and metrics.
+        overflow: the reason for giving it up if its answer takes too much memory; else None.
+        crashes: the number of worker crashes while it ran.
     """
 
     def __init__(self, request: PredictionSpec, history: int, events: Budget | None = None) -> None:
@@ -175,7 +176,7 @@ class Prediction:
         return self._logs[0]
 
     def start(self) -> None:
-        """Note that the model has begun."""
+        """Record that the model has begun."""
         self.status = "processing"
         self.started_at = now()
         self.waited = self.age
@@ -209,7 +210,7 @@ class Prediction:
         return decoded
 
     def finish(self, end: Finished) -> None:
-        """Note the end; `done` is set by the code that frees the slot."""
+        """Record the end; `done` is set by the code that frees the slot."""
         self.status = end.status
         self.error = end.error
         self.is_list = end.is_list

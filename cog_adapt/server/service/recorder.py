@@ -23,13 +23,13 @@ log = structlog.get_logger()
 
 
 class PredictionRecorder:
-    """Records what happens to predictions.
+    """Records the changes of predictions.
 
     Args:
         records: the database.
         webhooks: sends events.
         announcer: calls webhooks before the end.
-        observer: knows the trace headers for webhooks, and counts failed writes.
+        observer: gives the trace headers for webhooks, and counts failed writes.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PredictionRecorder:
         prediction.done.add_done_callback(lambda _: timer.cancel())
 
     def begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
-        """Record that the prediction begins, so that no other server runs it again unasked.
+        """Record that the prediction begins, so that no other server also runs it.
 
         Args:
             prediction: one whose record suffices to run it.

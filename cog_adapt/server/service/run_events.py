@@ -22,11 +22,11 @@ class RunEvents:
     """Applies the reports of workers to the predictions that they run.
 
     Args:
-        slots: where predictions wait and run.
-        recorder: writes down every change.
+        slots: of waiting and running predictions.
+        recorder: records every change.
         observer: counts and traces every change.
         end: ends a prediction.
-        answers: bytes that what runs may put out.
+        answers: bytes that running predictions may put out.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RunEvents:
         self._slots.advance()
 
     def on_setup_failed(self, error: str) -> None:
-        """Fail the predictions that wait for a worker that will not serve."""
+        """Fail the predictions that wait for a worker whose setup failed."""
         self._slots.fail_waiting(f"Setup failed: {error}")
 
     def on_run_report(self, worker: Worker, report: RunReport) -> None:
@@ -79,7 +79,7 @@ class RunEvents:
     def _has_room(
         self, worker: Worker, prediction: Prediction, report: Output | Log | Metric
     ) -> bool:
-        """Count what a run has put out; one that puts out too much is ended."""
+        """Count the output of a run; a run with too much output is ended."""
         if prediction.overflow is not None:
             return False
         size, owner = _size_of(report), prediction.request.owner

@@ -33,9 +33,9 @@ class PredictionService:
 
     Args:
         dispatchers: by kind; a server that only trains has no dispatcher for predictions.
-        mode: whose worker starts with the server, and whose health is the server's.
+        mode: the kind whose worker starts with the server, and whose health is the server's.
         records: the database.
-        recorder: records what happens to predictions.
+        recorder: records the changes of predictions.
         settings: limits.
     """
 
@@ -102,7 +102,7 @@ class PredictionService:
     def find(
         self, prediction_id: str, kind: Kind | None = None, owner: str = ""
     ) -> Prediction | None:
-        """Return what is in flight under an owner's id; of any kind, unless one is given."""
+        """Return the run in flight under an owner's id; of any kind, unless one is given."""
         for each, dispatcher in self.dispatchers.items():
             found = dispatcher.find(prediction_id, owner) if kind in (None, each) else None
             if found is not None:
@@ -110,12 +110,12 @@ class PredictionService:
         return None
 
     def find_cached(self, prediction_id: str, kind: Kind, owner: str = "") -> CachedEvents | None:
-        """Return the events of what ended lately under an owner's id."""
+        """Return the events of a recently ended run under an owner's id."""
         dispatcher = self.dispatchers.get(kind)
         return dispatcher.event_cache.get(prediction_id, owner) if dispatcher else None
 
     def cancel(self, prediction_id: str, owner: str = "") -> bool:
-        """Cancel what has this owner's id. Return whether something was queued or running."""
+        """Cancel the run with this owner's id; return whether one was queued or running."""
         return any([each.cancel(prediction_id, owner) for each in self.dispatchers.values()])
 
     def schema(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class PredictionService:
         return self._validators[component]
 
     def drain(self, seconds: float | None) -> None:
-        """Accept nothing more, and let the runs in flight end; `close` waits for them.
+        """Stop accepting requests, and let the runs in flight end; `close` waits for them.
 
         Args:
             seconds: afterwards running predictions fail, and waiting ones stay for the next start;

@@ -7,10 +7,10 @@ class SetupProgress:
     """One setup of a worker.
 
     Attributes:
-        started_at: when the worker was started.
-        completed_at: when the setup ended; None before.
-        error: why the setup failed, in one line; None unless it has.
-        self_test: the report of the self-test of a setup that failed, as JSON.
+        started_at: the worker's start.
+        completed_at: the end of the setup; None before.
+        error: the reason of a failed setup, in one line; else None.
+        self_test: the self-test's report of a failed setup, as JSON.
     """
 
     def __init__(self) -> None:
@@ -30,10 +30,10 @@ class SetupProgress:
         self._logs.append(text)
 
     def fail(self, error: str) -> None:
-        """Note why the setup failed; the reason becomes the last line of the logs."""
+        """Record why the setup failed; the reason becomes the last line of the logs."""
         self.error = error
         self.add_log(f"{error}\n")
 
     def complete(self) -> None:
-        """Note the end of the setup."""
+        """Record the end of the setup."""
         self.completed_at = datetime.now(UTC)

@@ -21,7 +21,7 @@ class Queue(deque[Prediction]):
     """The predictions that wait for a slot; the first hundred get events with their positions.
 
     Args:
-        most: how many may wait.
+        most: the most that may wait.
     """
 
     def __init__(self, most: int) -> None:
@@ -31,7 +31,7 @@ class Queue(deque[Prediction]):
         self._latest_start: dict[str, int] = {}
 
     def has_room(self, excess: int) -> bool:
-        """Return whether one more may come in; `excess` is that of `Slots.excess`."""
+        """Return whether one more may enter; `excess` is `Slots.excess`."""
         return excess < self.most
 
     def refusal(self, excess: int) -> AtCapacity | QueueFull:
@@ -44,13 +44,14 @@ class Queue(deque[Prediction]):
         )
 
     def choose(self, on_workers: Mapping[str, int], most: int) -> Prediction | None:
-        """Return what starts next: the first of the owner who has the fewest on the workers.
+        """Return the next to start: the first of the owner with the fewest running predictions.
 
-        Of owners who have as many as each other it is whose latest start is longest ago.
+        Of owners with equal numbers, the one whose latest start is longest ago.
 
         Args:
             on_workers: predictions there, by owner.
-            most: of one owner's, where there are owners; None is returned if all wait for that.
+            most: for one owner with a name; the result is None if all waiting owners are at this
+                limit.
         """
 
         def turn(each: Prediction) -> tuple[int, int]:
@@ -61,7 +62,7 @@ class Queue(deque[Prediction]):
         return min(starting, key=turn, default=None)
 
     def take(self, prediction: Prediction) -> None:
-        """Take out one that starts."""
+        """Remove a prediction that starts."""
         self.remove(prediction)
         self._starts += 1
         self._latest_start[prediction.request.owner] = self._starts
@@ -92,12 +93,12 @@ class Slots:
 
     Args:
         most_waiting: predictions that may wait.
-        recorder: writes down every change.
+        recorder: records every change.
         observer: counts and traces every change.
         end: ends a prediction.
 
     Attributes:
-        workers: only one today.
+        workers: today one.
         waiting: predictions without a slot.
     """
 
@@ -121,7 +122,7 @@ class Slots:
         return sum(worker.slots for worker in self.workers)
 
     def excess(self, in_flight: int, owner: str) -> int:
-        """Return how many of those in flight wait, less the slots that one more may have now."""
+        """Return the number of waiting predictions, less the slots that one more may have now."""
         on_workers = self._count_by_owner()
         running = sum(on_workers.values())
         free = self.count - running
@@ -131,20 +132,20 @@ class Slots:
 
     @property
     def _most_of_one(self) -> int:
-        """How many slots one owner may take: where others can wait, a quarter of many is theirs."""
+        """The most slots of one owner: if there are many, a quarter is left for other owners."""
         return turns_of_one(self.count) if self.waiting.most else self.count
 
     @property
     def given_up(self) -> str | None:
-        """Why no worker will be started again soon; None while one may be."""
+        """The reason why no worker will start again soon; None if one may."""
         if any(worker.state != "defunct" for worker in self.workers):
             return None
         return f"the model process has given up: {self.workers[0].last_crash}"
 
     def advance(self) -> None:
-        """Start predictions until all slots are taken or nothing waits.
+        """Start predictions until all slots are taken or none waits.
 
-        What has to run alone is not overtaken once it is chosen, or it could wait forever.
+        A prediction that must run alone blocks the queue once it is next, so that it cannot starve.
         """
         moved = False
         while self.waiting and self._has_slot:
@@ -166,7 +167,7 @@ class Slots:
         return not self._is_closed and any(each.takes_work for each in self.workers)
 
     def _count_by_owner(self) -> Mapping[str, int]:
-        """Count what runs or begins on the workers, by owner."""
+        """Count the predictions that run or begin on the workers, by owner."""
         on_workers: Counter[str] = Counter()
         for worker in self.workers:
             on_workers.update(each.request.owner for each in worker.running.values())
@@ -174,7 +175,7 @@ class Slots:
         return on_workers
 
     def _hand_over(self, prediction: Prediction, worker: Worker) -> bool:
-        """Start a prediction, now or once its start is on disk; return whether it left."""
+        """Start a prediction, now or once its start is on disk; return whether it is started."""
         if not prediction.request.recoverable:
             return self._start(prediction, worker)
         worker.beginning[prediction.run_id] = prediction
@@ -182,7 +183,7 @@ class Slots:
         return True
 
     def _start(self, prediction: Prediction, worker: Worker, *, is_ours: bool = True) -> bool:
-        """Start a prediction; where the worker does not hear of it, it waits for the next one."""
+        """Start a prediction; if it cannot be sent to the worker, requeue it at the head."""
         worker.beginning.pop(prediction.run_id, None)
         if not is_ours:
             self._fail(prediction, "Another server has taken it over.")
@@ -209,15 +210,15 @@ class Slots:
             self._fail(self.waiting.popleft(), error)
 
     def fail_waiting_if_given_up(self) -> None:
-        """Fail what waits, and a client with it, where no worker will be started again soon.
+        """Fail predictions with a waiting client if no worker will start again soon.
 
-        What is written down waits until a worker is there again.
+        Recorded predictions wait for the next worker.
         """
         if self.given_up is not None:
             self._fail_waiting_clients(self.given_up)
 
     def close(self, error: str) -> None:
-        """Fail running predictions. Waiting ones stay in the records, to run later, or fail too."""
+        """Fail running predictions. Waiting ones stay in the records to run later, or fail too."""
         self._is_closed = True
         for worker in self.workers:
             for prediction in list(worker.running.values()):

@@ -1,6 +1,6 @@
-"""A worker as the dispatcher sees it: its slots, what runs in them, and its process.
+"""A worker as the dispatcher sees it: its slots, its runs, and its process.
 
-A process that has died is started again by its worker.
+The worker restarts a process that has died.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class WorkerEvents(Protocol):
         """Handle a worker that has slots to fill."""
 
     def on_setup_failed(self, error: str) -> None:
-        """Handle a worker that will not serve."""
+        """Handle a worker whose setup failed for good."""
 
     def on_exit(self, worker: "Worker", cause: str) -> None:
         """Handle the exit of the worker's process."""
@@ -66,8 +66,8 @@ class Worker:
     """A worker with its slots, kept alive.
 
     Args:
-        config: what the worker loads.
-        events: receives what happens in the worker.
+        config: the code that the worker loads.
+        events: receives the worker's events.
         settings: limits.
 
     Attributes:
@@ -75,15 +75,15 @@ class Worker:
         setup: the latest.
         ready: the report of the latest setup that succeeded; None before the first.
         description: facts from the predictor's code; None before the worker has sent them.
-        crashes: how often the process has died since the server started.
-        last_crash: how the process died last; None if it has never died.
-        was_replaced: whether the process was ended for the sake of one prediction.
-        slots: how many predictions run at once.
+        crashes: the deaths of the process since the server started.
+        last_crash: the cause of the last death, or None.
+        was_replaced: whether the process was ended to stop one prediction.
+        slots: the number of predictions that run at once.
         running: the predictions in the worker, by the id of the run.
         beginning: predictions with a slot whose start is being recorded.
-        pending: questions that the worker has not answered yet.
-        adapters: questions about adapters, and their answers.
-        prefix: how the names of its temporary files begin.
+        pending: requests without an answer yet.
+        adapters: requests about adapters, and their answers.
+        prefix: of the names of its temporary files.
         open_process: starts a process.
     """
 
@@ -123,7 +123,7 @@ class Worker:
     def takes(self, prediction: Prediction) -> bool:
         """Return whether the worker could run a prediction now.
 
-        What ran in a crash runs alone the next time, so that another crash tells whose fault it is.
+        After a crash its predictions run alone, so that another crash shows the guilty one.
         """
         if not self.takes_work:
             return False
@@ -160,7 +160,7 @@ class Worker:
             self._start()
 
     def replace(self, cause: str) -> None:
-        """End the process at once for the sake of one prediction, and start another."""
+        """Kill the process to stop one prediction, and start another."""
         if self._process is not None and not self._process.exited.is_set():
             self.was_replaced = True
             self._process.kill(cause)
@@ -175,7 +175,7 @@ class Worker:
             await self._process.stop()
 
     def forgive_crashes(self) -> None:
-        """Begin a new row of crashes, because the process works."""
+        """Reset the count of crashes in a row, because the process works."""
         self._crashes_in_a_row = 0
 
     def on_report(self, report: Report) -> None:
@@ -232,7 +232,7 @@ class Worker:
         self.setup.complete()
 
     def _fail_setup(self, error: str) -> None:
-        """Give the worker up if this is its first setup; after a crash, count another crash."""
+        """Give the worker up after a failed first setup; a later one counts as a crash."""
         log.error("setup failed", kind=self._config.kind, error=error)
         self.setup.fail(error)
         if self.ready is None:
@@ -247,7 +247,7 @@ class Worker:
     def _on_crash(self, cause: str) -> None:
         """Count a crash, and start another process after a pause.
 
-        A crash that one prediction explains is no fault of the worker's: it counts in no row.
+        A crash that one prediction explains does not count against the worker.
         """
         is_excused = self.was_replaced or any(each.crashes for each in self.running.values())
         self.crashes += 1
@@ -265,7 +265,7 @@ class Worker:
         self._call_later(pause_before_start(self._crashes_in_a_row, most), self._start)
 
     def _call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Set the one timer: of a setup, of the time after it, or of the pause after a crash."""
+        """Set the only timer: of a setup, of the time after it, or of the pause after a crash."""
         self._cancel_timer()
         self._timer = asyncio.get_running_loop().call_later(seconds, call)
 

@@ -1,7 +1,7 @@
-"""One worker process: started, spoken to over a socket, and its exit noticed.
+"""One worker process: its start, its socket, and its exit.
 
-Its death is seen by the kernel's handle of it, and by the end of the socket: a fork of it may live
-on, and hold every pipe open.
+Its death is detected by the kernel's handle of it, and by the end of the socket: a fork of it may
+live on, and hold every pipe open.
 """
 
 import asyncio
@@ -35,13 +35,14 @@ log = structlog.get_logger()
 class WorkerProcess:
     """A worker process from its start to its exit, and the socket to it.
 
-    The socket never blocks the event loop. A large output has a turn of the loop for itself: to
-    read it, to add it and to record it copy it each, and others are answered in between.
+    The socket never blocks the event loop. A large output gets a turn of the loop for itself:
+    reading, adding and recording it each make a copy, and other requests are answered in between.
 
     Args:
-        config: what the worker loads; its temporary files' names begin with `config.prefix`.
+        config: the code that the worker loads; its temporary files' names begin with
+            `config.prefix`.
         on_report: called with each report.
-        on_exit: called once, with how the process ended, after its last report.
+        on_exit: called once, with the cause of the exit, after its last report.
 
     Attributes:
         exited: set once the process has ended.
@@ -79,11 +80,11 @@ class WorkerProcess:
 
     @property
     def is_over(self) -> bool:
-        """Whether the process has ended, or cannot but end."""
+        """Whether the process has ended, or is about to."""
         return self._was_killed or self.exited.is_set()
 
     def send(self, request: Request) -> bool:
-        """Send a request; bytes that the socket does not take now wait for their turn.
+        """Send a request; bytes that the socket does not accept now are queued.
 
         Returns:
             False if the process is gone and cannot have read the request.
@@ -105,10 +106,10 @@ class WorkerProcess:
         return True
 
     def kill(self, cause: str | None = None) -> None:
-        """End the process at once, with all that it has started.
+        """Kill the process and all that it has started.
 
         Args:
-            cause: what to say in place of how the process ended.
+            cause: replaces the cause of the exit.
         """
         if not self.exited.is_set() and self._process.pid is not None:
             self._cause = self._cause or cause
@@ -116,7 +117,7 @@ class WorkerProcess:
             end_session(self._process.pid)
 
     async def stop(self) -> None:
-        """Let the process end what runs in it, and kill it after two seconds."""
+        """Let the process end its runs, and kill it after two seconds."""
         self.send(Stop())
         for seconds in (_STOP_SECONDS, _KILL_SECONDS):
             with contextlib.suppress(TimeoutError):
@@ -183,7 +184,7 @@ class WorkerProcess:
         self._on_report(report)
 
     def _leave(self, cause: str) -> None:
-        """End a process that cannot be spoken to, and give one that ends the time to."""
+        """End a process whose socket is broken; one that is ending gets time for it."""
         self._close()
         self._loop.call_later(_SECONDS_TO_EXIT, self.kill, cause)
 
@@ -216,9 +217,9 @@ def _is_large(report: Report) -> bool:
 
 
 def _handle(process: SpawnProcess) -> int:
-    """Return a descriptor that can be read from once the process has ended.
+    """Return a descriptor that becomes readable once the process has ended.
 
-    Where there is none of the kernel's, a fork that keeps the other end of a pipe hides the end.
+    Without the kernel's own, a fork that holds the other end of a pipe hides the exit.
     """
     with contextlib.suppress(AttributeError, OSError):
         return os.pidfd_open(process.pid or 0)
@@ -226,7 +227,7 @@ def _handle(process: SpawnProcess) -> int:
 
 
 def _cause(code: int | None) -> str:
-    """Return how a process ended, in words."""
+    """Return the cause of a process's exit, in words."""
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"was killed by signal {-code} ({signal.Signals(-code).name})"

@@ -1,1 +1,1 @@
-"""What the front process shows its operators: metrics, traces and logs."""
+"""The front process's metrics, traces and logs for operators."""

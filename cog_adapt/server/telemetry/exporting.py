@@ -1,4 +1,4 @@
-"""Where spans go: OpenTelemetry's variables, and the ones Cog writes into an image."""
+"""The destination of spans: OpenTelemetry's variables, and those that Cog writes into an image."""
 
 import os
 from collections.abc import Mapping, MutableMapping
@@ -36,7 +36,7 @@ def are_traces_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def read_trace_headers(environment: Mapping[str, str]) -> TraceHeaders:
-    """Read which headers carry a trace.
+    """Read the names of the headers that carry a trace.
 
     Raises:
         ConfigError: COG_TRACE_HEADER_FORMAT is unknown.
@@ -76,9 +76,9 @@ def open_provider() -> "TracerProvider":
 
 
 def take_cogs_sampler(environment: MutableMapping[str, str]) -> None:
-    """Set OpenTelemetry's variables for the sampler from Cog's, where the operator set none.
+    """Set OpenTelemetry's sampler variables from Cog's, unless the operator set them.
 
-    Cog's default starts no trace of its own, OpenTelemetry's does.
+    Cog's default starts no trace of its own; OpenTelemetry's does.
     """
     asked = _is_on(environment, "COG_TRACE_CONFIGURED", False)
     default = "parentbased_always_off" if asked else "parentbased_always_on"

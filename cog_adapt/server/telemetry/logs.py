@@ -1,6 +1,6 @@
 """The server's own log: one line on stderr for each event, JSON or for people.
 
-Standard loggers (uvicorn's, asyncio's, libraries') come out of the same renderer. Use it with
+Standard loggers (uvicorn's, asyncio's, libraries') use the same renderer. Use it with
 `structlog.get_logger()`: `log.info("prediction finished", prediction_id=..., status=...)`.
 """
 
@@ -44,7 +44,7 @@ class _Unfailing:
 
 
 class _Redacting:
-    """A renderer whose lines are free of what looks like a secret."""
+    """A renderer that removes anything that looks like a secret."""
 
     def __init__(self, renderer: Processor) -> None:
         self._renderer = renderer
@@ -58,7 +58,7 @@ def configure_logs(log_format: str, level: str, stream: TextIO | None = None) ->
 
     Args:
         log_format: one of `FORMATS`.
-        level: one of `LEVELS`; lower events cost nearly nothing.
+        level: one of `LEVELS`; events below it cost almost no time.
         stream: in place of stderr.
 
     Raises:

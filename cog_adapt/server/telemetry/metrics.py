@@ -1,7 +1,7 @@
 """The numbers at `GET /metrics`.
 
-Every method may be called from any thread. No label is a client's word: kinds, states, reasons and
-routes are the server's own, so the number of time series is bounded whatever clients send.
+Every method may be called from any thread. Labels never come from clients: kinds, states, reasons
+and routes are the server's own, so the number of time series is bounded.
 """
 
 import math
@@ -40,7 +40,7 @@ _BUDGET_GAUGES = (
 
 
 class _ModelGauges(Collector):
-    """The last numbers of the worker, none while there is no such process."""
+    """The last numbers of the worker; none without a process."""
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
@@ -55,11 +55,11 @@ class Used(Protocol):
     """A budget of bytes.
 
     Attributes:
-        name: what it is for.
+        name: of its purpose.
         used: bytes now.
         most: bytes allowed.
-        largest: bytes of the owner who uses most; who that is, nobody is told.
-        most_of_owner: bytes that one owner may use.
+        largest: bytes used by the heaviest owner, without the name.
+        most_of_owner: the most bytes of one owner.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Used(Protocol):
 
 
 class _BudgetGauges(Collector):
-    """Budgets of bytes, as they are when they are asked for."""
+    """Budgets of bytes, read at each request."""
 
     def __init__(self) -> None:
         self.budgets: dict[str, Used] = {}
@@ -96,8 +96,8 @@ class _BudgetGauges(Collector):
 class Metrics:
     """The server's counters, gauges and histograms, on a registry of their own.
 
-    `kind` is `predict` or `train` throughout; times are in seconds. The series of labels are kept,
-    since to look one up takes 4 µs, and a request counts in seven (24 µs together).
+    `kind` is `predict` or `train` throughout; times are in seconds. The series of labels are
+    cached, since looking one up takes 4 µs, and a request counts in seven (24 µs together).
     """
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class Metrics:
         )
 
     def watch(self, budget: Used) -> None:
-        """Show a budget from now on."""
+        """Add a budget to the metrics."""
         self._budgets.budgets[budget.name] = budget
 
     def accepted(self, kind: str) -> None:
@@ -179,11 +179,11 @@ class Metrics:
         self._rejected(reason).inc()
 
     def queued(self, depth: int) -> None:
-        """So many wait now."""
+        """Set the number of waiting predictions."""
         self._depth.set(depth)
 
     def running(self, count: int) -> None:
-        """So many run now."""
+        """Set the number of running predictions."""
         self._running.set(count)
 
     def started(self, kind: str, waited: float) -> None:
@@ -197,7 +197,7 @@ class Metrics:
             self._durations(kind, phase).observe(seconds)
 
     def metric(self, name: str, value: object) -> None:
-        """Count a model's metric; only `adaptation.step` and `adaptation.loss` count here."""
+        """Count a model's metric; only `adaptation.step` and `adaptation.loss` are counted."""
         if name == "adaptation.step":
             self._steps.inc()
         elif name == "adaptation.loss" and isinstance(value, int | float):
@@ -213,11 +213,11 @@ class Metrics:
         self._restarts.inc()
 
     def self_test(self, passed: bool | None) -> None:
-        """Record the result of a gradient self-test; one that is off has none."""
+        """Record the result of a gradient self-test; a test that is off has none."""
         self._self_test.set(math.nan if passed is None else passed)
 
     def gauges(self, values: Mapping[str, float]) -> None:
-        """Numbers of the worker, in place of the last; shown as `cog_model_<name>`."""
+        """Replace the numbers of the worker; shown as `cog_model_<name>`."""
         self._of_model.values = {
             name: value for name, value in values.items() if name.isidentifier() and name.isascii()
         }
@@ -239,7 +239,7 @@ class Metrics:
         """Return the body and content type of `/metrics`.
 
         Args:
-            accept: the request's header; OpenMetrics where it asks for that, else text.
+            accept: the request's header; it selects OpenMetrics, else the answer is text.
         """
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type

@@ -1,4 +1,4 @@
-"""The headers in which a trace travels: W3C's, and one more that the operator may name."""
+"""The headers that carry a trace: W3C's, and one more that the operator may name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _W3C = TraceContextTextMapPropagator()
 
 @dataclass(frozen=True)
 class TraceHeaders(TextMapPropagator):
-    """W3C `traceparent` and `tracestate`, and `also`, which counts where those are missing.
+    """W3C `traceparent` and `tracestate`, and `also`, which is read if those are missing.
 
     Attributes:
         also: name of one more header; None: none.
@@ -43,7 +43,7 @@ class TraceHeaders(TextMapPropagator):
         context: Context | None = None,
         getter: Getter[CarrierT] = default_getter,
     ) -> Context:
-        """Read the context in a request's headers; a malformed one counts as none."""
+        """Read the context in a request's headers; malformed headers count as missing."""
         found = _W3C.extract(carrier, context, getter)
         if self.also is None or trace.get_current_span(found).get_span_context().is_valid:
             return found

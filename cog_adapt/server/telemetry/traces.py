@@ -1,7 +1,7 @@
 """A trace for each prediction: its time in the queue, its run, its adaptation steps.
 
-Off unless the operator asks; then headers are only passed on. FastAPI itself makes the HTTP span,
-which a prediction's span has for its parent. Names and limits are Cog's.
+Off unless the operator asks; while off, headers are only passed on. FastAPI itself makes the HTTP
+span, the parent of a prediction's span. Names and limits are Cog's.
 """
 
 import os
@@ -58,18 +58,18 @@ class Trace:
         self._loss: float | None = None  # reported before its step
 
     def queued(self) -> None:
-        """Note that the prediction waits for a slot."""
+        """Record that the prediction waits for a slot."""
         self._close_phase()
         self._phase = self._open(f"{self._name}.queue")
 
     def started(self) -> None:
-        """Note that the model has begun."""
+        """Record that the model has begun."""
         self._close_phase()
         self._phase = self._open(f"{self._name}.execute")
         self._boundary = time_ns()
 
     def step(self, name: str, value: object) -> None:
-        """Note a metric; `adaptation.step` and `adaptation.loss` make step spans."""
+        """Record a metric; `adaptation.step` and `adaptation.loss` make step spans."""
         if self._phase is None or not isinstance(value, int | float):
             return
         if name == "adaptation.step":
@@ -78,7 +78,7 @@ class Trace:
             self._note_loss(value)
 
     def ended(self, status: str, error: str | None = None) -> None:
-        """End the trace with the final status; a second call does nothing."""
+        """End the trace with the final status; a second call has no effect."""
         if not self._span.is_recording():
             return
         self._close_phase()
@@ -133,7 +133,7 @@ class PredictionTraces:
 
     Attributes:
         enabled: whether traces are recorded at all.
-        fastapi: give it to `FastAPI(telemetry=...)`, which makes the HTTP spans.
+        fastapi: for `FastAPI(telemetry=...)`, which makes the HTTP spans.
     """
 
     def __init__(self, names: TraceHeaders, provider: "TracerProvider | None" = None) -> None:
@@ -155,7 +155,7 @@ class PredictionTraces:
 
     @classmethod
     def from_environment(cls) -> "PredictionTraces":
-        """Traces as the operator asked for them.
+        """Make the traces that the operator asked for.
 
         Raises:
             ConfigError: a variable has a value that is not allowed.
@@ -174,12 +174,12 @@ class PredictionTraces:
     ) -> Trace | None:
         """Begin the trace of a prediction, below the HTTP span of the running request.
 
-        Nothing begins where no traces are recorded.
+        Without recording there is no trace.
 
         Args:
-            headers: of the request, by lower-case names; they are read without a running
-                request too, so that a prediction that is found after a restart goes on in its
-                trace when it is given what `Trace.headers` said before.
+            headers: of the request, by lower-case names; read even without a running request, so
+                that a prediction found after a restart continues its trace with the earlier
+                `Trace.headers`.
             kind: `predict` or `train`.
             prediction_id: of the prediction.
             context: of the request; its `trace.*` become tags of the span.
@@ -200,11 +200,11 @@ class PredictionTraces:
         return Trace(names=self._names, tracer=self._tracer, name=name, span=span)
 
     def copy(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of a request that belong to its trace, for those on its behalf."""
+        """Return the headers of a request's trace, for requests on its behalf."""
         return self._names.copy(headers)
 
     def close(self) -> None:
-        """Send what is left, for at most five seconds. It blocks: call it from a thread."""
+        """Send the remaining spans, for at most five seconds. It blocks: call it from a thread."""
         if self._provider is not None:
             closing = threading.Thread(target=self._provider.shutdown, daemon=True)
             closing.start()
@@ -212,7 +212,7 @@ class PredictionTraces:
 
 
 def _read_tags(context: Mapping[str, str]) -> dict[str, Any]:
-    """Read the caller's tags, with Cog's bounds: a caller must not set the size of a span."""
+    """Read the caller's tags, within Cog's bounds: a caller must not set the size of a span."""
     tags: dict[str, str] = {}
     for key in sorted(context):
         if (match := _TAG.fullmatch(key)) and len(tags) < _MAX_TAGS:

@@ -1,4 +1,4 @@
-"""Makes one attempt at a webhook, and decides what follows from its outcome."""
+"""Makes one attempt at a webhook, and decides on the next step."""
 
 import asyncio
 import email.utils
@@ -37,7 +37,7 @@ class DeliveryRecords(Protocol):
         but: Collection[str] = (),
         but_owners: Collection[str] = (),
     ) -> list[Delivery]:
-        """Return the pending deliveries that are due, oldest first, but these ids' and owners'."""
+        """Return pending deliveries that are due, oldest first, without these ids and owners."""
         ...
 
     async def update_delivery(self, delivery: Delivery) -> None:
@@ -95,8 +95,8 @@ class Deliverer:
         """Return due deliveries, except any that were claimed while they were read.
 
         Args:
-            limit: at most so many.
-            but_owners: whose are not wanted.
+            limit: the most deliveries.
+            but_owners: owners to leave out.
         """
         # the rows may be older than an attempt that has ended meanwhile
         self._claimed_since = set(self._claimed)
@@ -194,7 +194,7 @@ def note_attempt(
 
 
 def _error_of(outcome: Answer | Exception, url: str) -> str | None:
-    """Return what went wrong, as its owner may see it; None if the receiver took the webhook."""
+    """Return the error as its owner may see it; None if the receiver took the webhook."""
     if isinstance(outcome, Exception):
         return shown_error(str(outcome), url)
     return None if 200 <= outcome.status < 300 else f"the receiver answered {outcome.status}"

@@ -1,4 +1,4 @@
-"""Queues the webhooks of one prediction, and limits how often its logs are sent."""
+"""Queues the webhooks of one prediction, and limits the rate of its logs."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ class Announcement(NamedTuple):
     Attributes:
         event: start, output or logs.
         headers: additional request headers.
-        owner: of the record that it is about; empty where no keys are set.
+        owner: of the record that it is about; empty if no keys are set.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class WebhookQueue:
     """The unsent announcements of one prediction, and its delivery.
 
     Args:
-        free: called with the bytes of what is dropped unsent.
+        free: called with the bytes of dropped announcements.
     """
 
     def __init__(self, free: Callable[[int], None] = lambda size: None) -> None:
@@ -51,7 +51,7 @@ class WebhookQueue:
         self._deliveries: deque[Delivery] = deque()
 
     def put(self, announcement: Announcement) -> None:
-        """Queue an announcement; drop older ones if too much waits, but never `start`."""
+        """Queue an announcement; drop older ones if too many wait, but never `start`."""
         self._waiting.append(announcement)
         self._bytes += len(announcement.body)
         while len(self._waiting) > _MOST_WAITING or self._bytes > _MOST_BYTES:
@@ -67,7 +67,7 @@ class WebhookQueue:
 
         Args:
             delivery: the delivery of `completed`.
-            end: when it no longer waits for announcements, in seconds of a monotonic clock.
+            end: the end of its wait for announcements, in seconds of a monotonic clock.
         """
         self._deliveries.append(delivery)
         self._end = end
@@ -120,5 +120,5 @@ class LogThrottle:
         return self._last is None or now - self._last >= self._interval
 
     def note(self, now: float) -> None:
-        """Note that a webhook of any event is sent at this time."""
+        """Record that a webhook of any event is sent at this time."""
         self._last = now

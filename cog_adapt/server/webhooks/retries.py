@@ -63,10 +63,10 @@ class Retries:
             await self._sleep()
 
     async def _begin_due(self, full: set[str]) -> bool:
-        """Begin what is due, but of these owners; return whether others may have more that is.
+        """Begin due deliveries, without these owners'; return whether others may have more.
 
         Args:
-            full: owners that have their share of the attempts; who is found to be is added.
+            full: owners that have their share of the attempts; newly full owners are added.
         """
         known = len(full)
         for delivery in await self._deliverer.find_due(_AT_ONCE - len(self._tasks), full):

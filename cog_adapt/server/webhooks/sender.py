@@ -33,8 +33,8 @@ class Webhooks:
             announcements before it.
         delays: seconds until each further attempt at a delivery.
         count: called with the event and the outcome of each attempt: delivered, retry or failed;
-            dropped is what was left out, since too much waits.
-        held: the bytes that may wait; None: without limit.
+            dropped means left out because too many wait.
+        held: the bytes that may wait; None: unlimited.
     """
 
     def __init__(  # noqa: PLR0913 - three have defaults
@@ -72,7 +72,7 @@ class Webhooks:
     def announce(self, announcement: Announcement) -> None:
         """Queue a webhook to be sent once, after the earlier ones of its prediction.
 
-        Where too much waits it is left out: the next one holds all that it does, and more.
+        If too many wait it is left out: the next one contains its content.
         """
         try:
             self._held.take(announcement.owner, len(announcement.body))
@@ -85,7 +85,7 @@ class Webhooks:
         """Queue a saved delivery behind the announcements.
 
         Save it as pending with a `next_attempt_at` of now, so that it is found after a restart, and
-        within a minute where too much waits now.
+        within a minute if too many wait now.
         """
         if not self._deliverer.claim(delivery):
             return
@@ -112,7 +112,7 @@ class Webhooks:
         return noted
 
     def drop(self, kind: str, owner: str, record_id: str | None = None) -> None:
-        """Drop what waits to be sent about a record, or about all of an owner and kind."""
+        """Drop the waiting webhooks of a record, or of all records of an owner and kind."""
         dropped = [
             delivery
             for (each, name, whose), queue in self._queues.items()

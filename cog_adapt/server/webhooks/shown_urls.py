@@ -1,4 +1,4 @@
-"""A webhook's URL without what may be a secret in it, for whoever may look but not send."""
+"""A webhook's URL without possible secrets, for callers that may look but not send."""
 
 import re
 from urllib.parse import SplitResult, urlsplit
@@ -24,7 +24,7 @@ def shown_url(url: str) -> str:
 
 
 def shown_error(text: str, url: str) -> str:
-    """Return the text of an error in which a URL, or a part of one, may be named."""
+    """Return the text of an error, with URLs and their parts redacted."""
     for written in (url, repr(url)[1:-1]):
         text = text.replace(written, shown_url(url))
     return _URL.sub(lambda match: shown_url(match[0]), text)

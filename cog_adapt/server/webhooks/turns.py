@@ -1,9 +1,9 @@
-"""How many webhooks are under way at once: to one host, and in all, shared by owners.
+"""Limits concurrent webhooks: to one host, and in all, shared by owners.
 
-A receiver that never answers holds the turns of its own host, not those of others; and an owner
-whose receivers are slow never holds all turns of a host that another owner's webhooks go to. An
-attempt that reaches nobody is over at once, so its turn rests: else a host that refuses connections
-would be tried as often as the processor allows, at the cost of all who ask this server.
+A receiver that never answers holds the turns of its own host only, and an owner with slow receivers
+never holds all turns of a host that other owners' webhooks use. After an attempt that fails to
+connect, its turn rests: a host that refuses connections would otherwise be tried as often as the
+processor allows, at the cost of all callers.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _REST_SECONDS = 1.0
 
 
 class Turns:
-    """Turns to send: of an owner, in the order in which they are asked for.
+    """Turns to send, by owner, in the order of the requests.
 
     Args:
         most: at once.
@@ -31,7 +31,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def take(self, owner: str, url: str) -> AsyncIterator["Turn"]:
-        """Wait for a turn, and hold it; who waits leaves turns of the host to others."""
+        """Wait for a turn, and hold it; a waiting sender leaves turns of the host to others."""
         name, turn = _host_of(url), Turn()
         host = self._hosts.setdefault(name, Share(self._most_of_host))
         async with contextlib.AsyncExitStack() as held:
@@ -55,7 +55,7 @@ class Turn:
     """A turn to send.
 
     Attributes:
-        rests: whether nobody has it for a second after its end.
+        rests: whether it stays unused for a second after its end.
     """
 
     def __init__(self) -> None:
@@ -70,10 +70,10 @@ class Turn:
 
 
 class Share:
-    """Turns of which an owner may hold as many as it leaves free: half, where it is alone.
+    """Turns of which an owner may hold as many as it leaves free: half, if it is alone.
 
-    So who comes new finds one, and a turn goes to the owner with the fewest. Who has no name, since
-    no keys are set, may hold all.
+    A new owner thus finds a free turn, and a turn goes to the owner with the fewest. An owner
+    without a name, when no keys are set, may hold all.
 
     Args:
         most: at once.
@@ -86,7 +86,7 @@ class Share:
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody holds a turn, or waits for one."""
+        """Whether no turn is held or waited for."""
         return not self._held and not self._waiting
 
     def may_have(self, owner: str) -> bool:
@@ -94,12 +94,12 @@ class Share:
         return self._free > (self._held[owner] if owner else 0)
 
     def add(self, owner: str) -> None:
-        """Count a turn that an owner holds from now on."""
+        """Count a turn that an owner now holds."""
         self._free -= 1
         self._held[owner] += 1
 
     def give_back(self, owner: str) -> None:
-        """Count one less, and let those who wait have it."""
+        """Return a turn, and pass it to a waiting sender."""
         self._free += 1
         self._held[owner] -= 1
         if not self._held[owner]:
@@ -126,7 +126,7 @@ class Share:
             raise
 
     def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:
-        """Drop one that waits no longer, unless that has been done."""
+        """Drop a sender that no longer waits, unless it was dropped before."""
         queue = self._waiting.get(owner, deque())
         with contextlib.suppress(ValueError):
             queue.remove(turn)
@@ -134,7 +134,7 @@ class Share:
             self._waiting.pop(owner, None)
 
     def _hand_out(self) -> None:
-        """Give turns to those who wait, to the owner with the fewest first."""
+        """Give turns to waiting senders, to the owner with the fewest first."""
         while ready := [owner for owner in self._waiting if self.may_have(owner)]:
             owner = min(ready, key=self._held.__getitem__)
             turn = self._waiting[owner][0]

@@ -1,4 +1,4 @@
-"""The predictions under way; finds the one that the calling code belongs to."""
+"""The running predictions; finds the one that the calling code belongs to."""
 
 import time
 from collections.abc import Callable
@@ -21,8 +21,8 @@ class ActivePrediction:
         lines: the printed text.
         interruption: ends the run early.
         metric_types: of the metrics recorded so far, by name.
-        has_ended: whether the run has ended; then nothing more is reported.
-        children_before: the processes that existed before it began, so are not its own.
+        has_ended: whether the run has ended; then no more reports follow.
+        children_before: the processes that existed before it began, which are not its own.
     """
 
     def __init__(self, request: Run, send: Send) -> None:
@@ -68,8 +68,8 @@ _running: dict[str, ActivePrediction] = {}
 def find_active() -> ActivePrediction | None:
     """Return the prediction that the calling code belongs to.
 
-    A thread that a run() has started does not know its prediction; it belongs to the only one
-    that runs, if there is only one.
+    A thread started by a run() does not know its prediction; if only one prediction runs, the
+    thread belongs to that one.
     """
     mine = current.get()
     if mine is None:

@@ -1,4 +1,4 @@
-"""Answers what the front process asks about the predictor's adapters, on threads of its own."""
+"""Answers the front process's requests about the predictor's adapters, on separate threads."""
 
 import threading
 import traceback
@@ -27,14 +27,14 @@ _UNKNOWN = "the predictor's adapters failed; the server's log says how"
 
 
 class AdapterAnswers:
-    """The predictor's adapters, as the front process asks for them.
+    """The predictor's adapters, for the front process.
 
-    What other workers have changed has a thread of its own, so no upload holds it up. What comes
-    during the predictor's setup is acknowledged and kept, and done before the worker is ready.
+    Other workers' changes have a thread of their own, so uploads do not delay them. Changes during
+    the predictor's setup are acknowledged and kept, and applied before the worker is ready.
 
     Args:
         adapters: the predictor's.
-        send: says something to the front process.
+        send: sends a message to the front process.
     """
 
     def __init__(self, adapters: KeepingAdapters, send: Callable[[AdapterReport], None]) -> None:
@@ -45,10 +45,10 @@ class AdapterAnswers:
         self._noting = threading.local()
 
     def start(self, kept: Iterable[AskAdapters] = ()) -> None:
-        """Tell each change from now on, and all there is; and answer.
+        """Send the full list and every later change; begin to answer.
 
         Args:
-            kept: what was acknowledged during the setup, and is done before this returns.
+            kept: changes acknowledged during the setup, applied before this returns.
         """
         self._adapters.watch(self._tell)
         for question in kept:
@@ -59,11 +59,11 @@ class AdapterAnswers:
                 Thread(target=self._work, args=(questions,), name="adapters", daemon=True).start()
 
     def answer(self, question: AskAdapters) -> None:
-        """Have a question answered."""
+        """Queue a request for an answer."""
         (self._notes if question.action == "note" else self._questions).put(question)
 
     def _tell(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
-        """Say it at once, on any thread: so it is known before the run that did it ends."""
+        """Send a change at once, on any thread: the front process gets it before the run ends."""
         if getattr(self._noting, "is_on", False):
             return
         encoded = None if metadata is None else msgspec.json.encode(metadata)
@@ -119,7 +119,7 @@ class AdapterAnswers:
         return None
 
     def _note(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
-        """Note what another worker has done, and do not say so: that would go round for ever."""
+        """Apply another worker's change without reporting it, which would echo for ever."""
         if not isinstance(self._adapters, Noting):
             return
         self._noting.is_on = True
@@ -130,7 +130,7 @@ class AdapterAnswers:
 
 
 def _fault_of(error: Exception) -> AdapterFault:
-    """Whose fault an error is, by its class: the predictor's classes are not known here."""
+    """Return the side at fault, by the error's class; the predictor's classes are unknown here."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if "AdapterNotFound" in names:
         return "not found"

@@ -1,4 +1,4 @@
-"""Runs an async run() or train(): a task each, on the one event loop of the process."""
+"""Runs an async run() or train(): a task each, on the process's only event loop."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ _PAUSE_SECONDS = 0.001
 
 
 class AsyncRuns:
-    """The tasks under way.
+    """The running tasks.
 
     Args:
         run_context: the parts that runs share.
@@ -60,7 +60,7 @@ class AsyncRuns:
         self._loop.call_soon_threadsafe(self._cancel, prediction_id)
 
     def stop(self) -> None:
-        """Start no more runs; the tasks under way may end."""
+        """Start no more runs; running tasks may end."""
         self._loop.call_soon_threadsafe(self._stop)
 
     def _start(self, request: Run) -> None:

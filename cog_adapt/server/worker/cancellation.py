@@ -1,9 +1,9 @@
 """Ends a synchronous run() early, by an exception put into its thread.
 
-The exception reaches the thread only inside `Interruption.call`, so inside the user's code. It
-is put there at most once, and comes with the next call at the latest: to leave twice is enough to
-be sure that none is pending. (To take one back, CPython 3.11 has PyThreadState_SetAsyncExc with
-NULL; but after that it looks for an exception at every call for ever, under a tracer endlessly.)
+The exception reaches the thread only inside `Interruption.call`, so inside the user's code. It is
+set at most once, and is raised by the next call at the latest: leaving twice is enough to be sure
+that none is pending. (CPython 3.11 could revoke it by PyThreadState_SetAsyncExc with NULL, but then
+looks for an exception at every call for ever, under a tracer endlessly.)
 """
 
 import ctypes
@@ -38,7 +38,7 @@ class Interruption:
         self._is_putting = self._was_put = False
 
     def request(self) -> None:
-        """Ask for the end; from any other thread, any number of times."""
+        """Request the end; from any other thread, any number of times."""
         with self._requests:
             self.requested = True
             self._is_putting = True  # before the look at the thread: `_leave` waits for it
@@ -52,7 +52,7 @@ class Interruption:
         """Call the user's code on this thread.
 
         Raises:
-            CancelationException: the end was asked for before, or while it ran.
+            CancelationException: the end was requested before, or while it ran.
         """
         try:
             try:

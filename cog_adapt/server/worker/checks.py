@@ -1,4 +1,4 @@
-"""Answers what the front process may ask at any time: health, the self-test, numbers."""
+"""Answers the front process's requests outside of runs: health, the self-test, numbers."""
 
 import asyncio
 import contextvars
@@ -26,7 +26,7 @@ _LATE = f"user-defined healthcheck timed out after {_SECONDS} seconds"
 
 
 class HealthCheck:
-    """The user's healthcheck(); one call at a time, also where it hangs."""
+    """The user's healthcheck(); one call at a time, even if it hangs."""
 
     def __init__(self, predictor: Predictor, loop: Callable[[], EventLoop]) -> None:
         self._predictor = predictor
@@ -34,7 +34,7 @@ class HealthCheck:
         self._asked: Future[Any] | None = None
 
     def ask(self) -> Health:
-        """Call healthcheck(), or wait for the call under way; 5 s at most."""
+        """Call healthcheck(), or wait for the running call; 5 s at most."""
         if self._predictor.healthcheck is None:
             return Health()
         if self._asked is None or self._asked.done():
@@ -83,7 +83,7 @@ def last_self_test(predictor: object) -> bytes | None:
 
 
 def self_test_of_failure(predictor: object) -> bytes | None:
-    """Return the report of the self-test in a setup() that failed; None where there is none."""
+    """Return the report of the self-test in a setup() that failed, or None."""
     try:
         return last_self_test(predictor)
     except Exception:  # noqa: BLE001 - the user's code; setup()'s own error is the one that counts

@@ -1,4 +1,4 @@
-"""The task of a worker; the front process makes it, so nothing heavy is imported here."""
+"""The configuration of a worker, made by the front process: it imports nothing heavy."""
 
 import math
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ class WorkerConfig:
     """The code that a worker loads, and the limits of its runs.
 
     Attributes:
-        reference: FILE.py:NAME of what to run, found from the working directory.
+        reference: FILE.py:NAME of the code to run, found from the working directory.
         kind: whether its run()/predict() or its train() serves.
         other: the reference of the other kind; only for the OpenAPI document.
         concurrency: runs at once; None: the number in `@cog.concurrent` if run() is async.
-        upload_url: output files are PUT below this URL; None: they go into the answer.
+        upload_url: output files are PUT below this URL; None: they are part of the answer.
         user_agent: of downloads.
         egress_allow: hosts and networks that input files may come from, beside public ones.
         max_file_bytes: of one input file.
         download_seconds: for one input file.
-        prefix: how the names of temporary files begin.
+        prefix: of the names of temporary files.
         hang_seconds: without a heartbeat, after which this process is killed; 0: never.
-        log_format: of the server's own log, into which goes what is printed outside of runs.
+        log_format: of the server's own log, which gets text printed outside of runs.
     """
 
     reference: str

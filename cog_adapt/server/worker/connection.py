@@ -1,8 +1,8 @@
 """The worker's end of the socket to the front process.
 
-One thread reads always, also while a run() is under way; another thread writes what any thread
-reports. Nothing that a cancelled thread may run takes a lock of Python's, which it could leave
-locked: to put into a `SimpleQueue` cannot be interrupted.
+One thread always reads, also while a run() is running; another thread writes the reports of all
+threads. Code that a cancelled thread may run takes no Python lock, which it could leave locked:
+putting into a `SimpleQueue` cannot be interrupted.
 """
 
 import os
@@ -53,11 +53,11 @@ class Connection:
 
     @property
     def waiting(self) -> int:
-        """How many reports are not written yet."""
+        """The number of unwritten reports."""
         return self._outbox.qsize()
 
     def requests(self) -> Iterator[Request]:
-        """Yield the requests of the front process, as they come, until it is gone."""
+        """Yield the front process's requests as they come, until it is gone."""
         frames = Frames.of_requests()
         while data := self._read():
             try:
@@ -78,7 +78,7 @@ class Connection:
             self.abandon()
 
     def abandon(self) -> NoReturn:
-        """End this process and all that it has started, without waiting for a run() under way."""
+        """End this process and all that it has started, without waiting for a running run()."""
         if os.getpid() == self._process:  # a fork's inputs are its parent's too
             remove_temp_files(self._prefix)
         end_descendants()
@@ -98,7 +98,7 @@ class Connection:
             self.abandon()
 
     def _take(self) -> list[bytes]:
-        """Wait for a frame; return it with the frames queued behind it, or nothing once closed.
+        """Wait for a frame; return it with the frames queued behind it, or b"" once closed.
 
         Written together, 61,000 items of a stream pass in a second, one by one 52,000.
         """

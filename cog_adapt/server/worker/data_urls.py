@@ -1,4 +1,4 @@
-"""Reads `data:` URLs, the files that a caller sends inside an input."""
+"""Reads `data:` URLs, the files inside a caller's input."""
 
 import base64
 import binascii

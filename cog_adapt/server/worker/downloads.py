@@ -36,11 +36,11 @@ class Downloads:
         return Path(path)
 
     def new_transfer(self) -> Transfer:
-        """Return the time that one file may take."""
+        """Return the time limits of one file."""
         return Transfer(_SECONDS, self._config.download_seconds)
 
     def fetch(self, url: str, path: Path, transfer: Transfer) -> None:
-        """Write what is behind a URL to a file.
+        """Write a URL's content to a file.
 
         Raises:
             InputError: the URL cannot be fetched.
@@ -55,7 +55,7 @@ class Downloads:
 
 
 class InputFiles:
-    """The files of one prediction, which has its own threads: slow ones hold up no other's."""
+    """The files of one prediction, on threads of its own: slow ones delay no other prediction."""
 
     def __init__(self, downloads: Downloads) -> None:
         self._downloads = downloads
@@ -66,7 +66,7 @@ class InputFiles:
         self._opened: list[BinaryIO] = []
 
     def start(self, urls: Sequence[str]) -> "list[Future[None]]":
-        """Begin to fetch; `paths` has the files once all of these are done."""
+        """Begin to fetch; `paths` has the files once all are done."""
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
         for url in urls:
             path = self._downloads.new_file(file_name(url))
@@ -80,7 +80,7 @@ class InputFiles:
         """Wait for the files.
 
         Args:
-            stop: called now and then; true ends the wait.
+            stop: called periodically; true ends the wait.
 
         Raises:
             InputError: a file cannot be fetched.
@@ -103,7 +103,7 @@ class InputFiles:
         return file
 
     def close(self) -> None:
-        """Remove the files, and break off what is still being fetched."""
+        """Remove the files, and abort running downloads."""
         for file in self._opened:
             file.close()
         if self._pool is not None:

@@ -1,4 +1,4 @@
-"""Starts a spawned worker; the front process imports this module and nothing below it."""
+"""Starts a spawned worker; the front process imports only this module of the room."""
 
 import multiprocessing
 import os
@@ -8,7 +8,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 
 
 def enter(channel: socket.socket, config: WorkerConfig) -> None:
-    """Run the worker, whose modules are imported only in it."""
+    """Run the worker; its modules are imported only in its process."""
     from cog_adapt.server.worker.guard import end_with, start_guard
 
     front, log = multiprocessing.parent_process(), None

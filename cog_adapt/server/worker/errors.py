@@ -1,4 +1,4 @@
-"""The ways in which a run ends, and the words for a failure, which are coglet's."""
+"""The ends of a run, and coglet's words for a failure."""
 
 import contextlib
 import contextvars
@@ -55,13 +55,13 @@ def calling_user(
 ) -> Iterator[None]:
     """Surround the user's code; a traceback goes to the prediction's logs.
 
-    The traceback of a mistake of the caller's goes to the server's own log: it shows code and
-    paths that say nothing to the caller.
+    The traceback of a caller's mistake goes to the server's own log: its code and paths do not help
+    the caller.
 
     Args:
-        stage: what a failure is called.
+        stage: the name of a failure.
         active: the prediction.
-        end: the exception that passes through, because it ends a cancelled run.
+        end: the exception that is not caught, because it ends a cancelled run.
 
     Raises:
         RunError: the user's code raised anything else, SystemExit included.

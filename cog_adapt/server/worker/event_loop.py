@@ -1,4 +1,4 @@
-"""The one event loop of the process, for async setup(), healthcheck() and run()."""
+"""The process's only event loop, for async setup(), healthcheck() and run()."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class EventLoop:
-    """An event loop on its own thread, which goes on whatever the user's code raises in it.
+    """An event loop on its own thread, which survives every exception of the user's code.
 
     Args:
         on_end: called when the loop can run no longer.
@@ -55,7 +55,7 @@ class EventLoop:
 
 
 async def _contained(coroutine: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
-    """Catch every exception, because a SystemExit that left a task would end the loop."""
+    """Catch every exception: a SystemExit that leaves a task would end the loop."""
     try:
         return await coroutine, None
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again

@@ -1,7 +1,7 @@
-"""Finds what a predictor offers beside its runs, all optional (docs/predictor-protocol.md).
+"""Finds a predictor's optional extensions beside its runs (docs/predictor-protocol.md).
 
-The worker looks at the predictor, then at what its attributes hold. What counts is that the type
-of an object has the method: an object that answers to every name, as a mock does, offers nothing.
+The worker looks at the predictor, then at the values of its attributes. An extension counts if the
+type of the object has the method: an object that answers to every name, such as a mock, has none.
 """
 
 import os
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class SelfTestVerdict(Protocol):
-    """What a self-test has found."""
+    """The result of a self-test."""
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the report as JSON; `passed` in it says whether the test passed."""
@@ -28,7 +28,7 @@ class SelfTesting(Protocol):
 
     @property
     def self_test_report(self) -> SelfTestVerdict | None:
-        """The report of the last self-test; None before the first. A plain attribute does too."""
+        """The report of the last self-test; None before the first. May be a plain attribute."""
 
     def self_test(self) -> SelfTestVerdict:
         """Test again, on any thread, also while predictions run."""
@@ -45,17 +45,17 @@ class Ticking(Protocol):
     """Runs a model on one thread, a tick at a time."""
 
     def model_thread_beat(self) -> tuple[float, float]:
-        """Return for how many seconds the running tick has lasted, and how many it said it may.
+        """Return the running tick's age and its own limit, in seconds.
 
         Both are 0 while none runs. Called on any thread, often; it returns at once.
         """
 
 
 class Ending(Protocol):
-    """Knows that its process cannot go on, as after some errors of a device."""
+    """Reports that its process is unusable, for example after some errors of a device."""
 
     def fatal_error(self) -> str | None:
-        """Return why the process must be ended and started again; None while it need not be.
+        """Return why the process must be restarted; None if it need not be.
 
         Called on any thread, often; it returns at once.
         """
@@ -65,21 +65,21 @@ class Owning(Protocol):
     """Keeps the data of different owners apart."""
 
     def read_owner_from(self, key: str) -> None:
-        """Trust this key of a run's context to name who asks; called once, before the first run."""
+        """Trust this key of a run's context for the owner; called once, before the first run."""
 
 
 class Administered(Protocol):
     """Lets admins use the data of all owners."""
 
     def read_admin_from(self, key: str) -> None:
-        """Trust this key of a run's context to say that an admin asks; called as above."""
+        """Trust this key of a run's context for the admin flag; called as above."""
 
 
 class Keeping(Protocol):
-    """Puts out files that must stay where they are."""
+    """Returns files that must stay in place."""
 
     def kept_folders(self) -> Iterable["os.PathLike[str]"]:
-        """Name the folders with those files; called once, after setup()."""
+        """Return the folders with those files; called once, after setup()."""
 
 
 class KeepingAdapters(Protocol):
@@ -95,19 +95,19 @@ class KeepingAdapters(Protocol):
         format: Literal["safetensors", "peft", "receipt"],
         folder: Path,
     ) -> Path:
-        """Write an adapter, or how it was made, into a folder; return its file."""
+        """Write an adapter, or its receipt, into a folder; return the file."""
 
     def take(self, owner: str, path: Path) -> dict[str, Any]:
-        """Check and keep the adapter in a file of either format; return its metadata."""
+        """Check and store the adapter in a file of either format; return its metadata."""
 
     def change(self, owner: str, adapter_id: str, changes: dict[str, Any]) -> dict[str, Any]:
-        """Change some of its metadata; return all of it."""
+        """Change some of an adapter's metadata; return all of it."""
 
     def remove(self, owner: str, adapter_id: str) -> dict[str, Any]:
-        """Remove it; return whether it was there, and what was made from it."""
+        """Remove an adapter; return whether it existed, and the adapters made from it."""
 
     def watch(self, callback: Callable[[str, str, dict[str, Any] | None], None]) -> None:
-        """Call with owner, id and metadata at each change from now on; None: it is gone."""
+        """Call with owner, id and metadata at each change from now on; None: removed."""
 
 
 _OF_ADAPTERS = ("describe", "export", "take", "change", "remove", "watch")
@@ -115,22 +115,22 @@ _OF_ADAPTERS = ("describe", "export", "take", "change", "remove", "watch")
 
 @runtime_checkable
 class ForgetsAdaptations(Protocol):
-    """Keeps more of adaptations than adapters."""
+    """Caches more than adapters."""
 
     def forget(self, owner: str, key: str | None) -> None:
-        """Drop what was decided for this key (`key` of a receipt); None: all of an owner's."""
+        """Drop an owner's decisions for this key (`key` of a receipt); None: all."""
 
 
 @runtime_checkable
 class Noting(Protocol):
-    """Keeps what it knows of adapters in memory, and hears of other processes' changes."""
+    """Keeps metadata of adapters in memory, and is told other processes' changes."""
 
     def note(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
-        """Know an adapter as another process has made it; None: it is gone, from memory too."""
+        """Take over an adapter's metadata from another process; None: it was removed."""
 
 
 def find_adapters(predictor: object) -> KeepingAdapters | None:
-    """Return the `adapters` of the predictor, or of what its attributes hold; None without one."""
+    """Return the `adapters` of the predictor, or of one of its attributes; None without one."""
     found = (getattr(each, "adapters", None) for each in _held_by(predictor))
     offered = (each for each in found if all(hasattr(type(each), name) for name in _OF_ADAPTERS))
     keeping: KeepingAdapters | None = next(offered, None)
@@ -156,7 +156,7 @@ def read_extra_gauges(predictor: object) -> dict[str, float]:
 
 
 def read_model_threads(predictor: object) -> Callable[[], Beat]:
-    """Return what tells how the model threads do: of several, the one that is latest."""
+    """Return a reader of the model threads' beats: of several, the latest."""
     ticking, ending = (_offering(predictor, name) for name in ("model_thread_beat", "fatal_error"))
     read_beats = _asking([partial(_beat_of, each) for each in ticking])
     read_errors = _asking([partial(_error_of, each) for each in ending])
@@ -179,7 +179,7 @@ def _error_of(ending: Ending) -> str:
 
 
 def _asking(methods: list[partial[T]]) -> Callable[[], list[T]]:
-    """Return what asks all of these; one that raises is asked no more."""
+    """Return a function that asks all of these; one that raises is not asked again."""
 
     def ask() -> list[T]:
         answers = []
@@ -195,7 +195,7 @@ def _asking(methods: list[partial[T]]) -> Callable[[], list[T]]:
 
 
 def provide_asker_keys(predictor: object, owner_key: str, admin_key: str) -> None:
-    """Tell all objects that keep owners apart which keys of the context no caller can write."""
+    """Tell all objects that separate owners the keys of the context that no caller can write."""
     owning: Owning
     for owning in _offering(predictor, "read_owner_from"):
         owning.read_owner_from(owner_key)
@@ -205,7 +205,7 @@ def provide_asker_keys(predictor: object, owner_key: str, admin_key: str) -> Non
 
 
 def find_kept_folders(predictor: object) -> tuple[Path, ...]:
-    """Return the folders whose files a run may put out and not lose."""
+    """Return the folders whose files a run may return without losing them."""
     keeping: Iterator[Keeping] = _offering(predictor, "kept_folders")
     return tuple(Path(folder) for each in keeping for folder in each.kept_folders())
 

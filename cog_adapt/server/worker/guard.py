@@ -1,8 +1,8 @@
-"""Ends a worker with the front process, however that ended and whatever the worker is doing.
+"""Ends a worker with the front process, whatever the cause and whatever the worker does.
 
-The kernel kills the worker itself. What it has started is ended by a small process beside it, a
-fork from before anything was loaded, which a worker that hangs or is stopped cannot hold up. The
-same process passes on what the worker writes to its descriptors.
+The kernel kills the worker itself. Its child processes are ended by a small process beside it, a
+fork from before anything was loaded, which a hung or stopped worker cannot block. The same process
+passes on the worker's output to its descriptors.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def end_with(front: int) -> None:
-    """Have this process killed when the front process ends, which must be its parent."""
+    """Have the kernel kill this process when the front process, its parent, ends."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
@@ -38,11 +38,11 @@ def start_guard(front: int, config: WorkerConfig) -> TextIO | None:
     """Fork the process that ends this one's session, and its files, after the front process.
 
     Args:
-        front: whose end to wait for.
+        front: the process whose end is awaited.
         config: of this process.
 
     Returns:
-        the server's own log, in place of stderr, which the guard reads; None: there is no guard.
+        the server's own log, in place of stderr, which the guard reads; None: without a guard.
     """
     if not hasattr(os, "pidfd_open"):
         return None
@@ -80,7 +80,7 @@ def _close_all_but(kept: set[int]) -> None:
 
 
 def _is_left_by(worker: int, front: int, output: RawReader) -> bool:
-    """Pass on output until the end of either, and return whether it was the front process's.
+    """Pass on output until either process ends; return whether it was the front process.
 
     The kernel kills the worker a moment before the end of the front process can be seen.
     """
@@ -105,7 +105,7 @@ def _pass_on_rest(output: RawReader) -> None:
 
 
 def _ready(descriptors: set[int], milliseconds: int | None = None) -> set[int]:
-    """Wait until some of them can be read, and return those."""
+    """Wait until some of them are readable, and return those."""
     poll = select.poll()
     for each in descriptors:
         poll.register(each, select.POLLIN)

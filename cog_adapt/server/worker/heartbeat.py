@@ -1,7 +1,7 @@
-"""Tells the front process that this one lives, and how its model thread does.
+"""Reports to the front process that this process lives, and its model thread's beat.
 
-A thread of its own does it: a loop in Python, however long, lets it through; a call into C that
-never returns and keeps the interpreter's lock does not.
+It runs on a thread of its own: a Python loop, however long, does not stop it; a call into C that
+never returns and keeps the interpreter's lock does.
 """
 
 import threading
@@ -17,7 +17,7 @@ _BEATS = 4  # in the time after which silence counts as a hang
 
 
 class Heartbeat:
-    """Reports a `Beat` again and again.
+    """Reports a `Beat` periodically.
 
     Args:
         send: to the front process.
@@ -32,11 +32,11 @@ class Heartbeat:
         threading.Thread(target=self._run, name="heartbeat", daemon=True).start()
 
     def watch(self, read: Callable[[], Beat]) -> None:
-        """Ask this for each beat from now on; it returns at once and never raises."""
+        """Call this for each beat from now on; it returns at once and never raises."""
         self._read = read
 
     def last_words(self) -> tuple[Beat, ...]:
-        """Return the beat to send before all else where the process cannot go on."""
+        """Return the beat to send before other reports if the process is unusable."""
         beat = self._read()
         return (beat,) if beat.fatal else ()
 

@@ -1,4 +1,4 @@
-"""Converts the JSON of an input to the values that run() gets."""
+"""Converts the JSON of an input to run()'s arguments."""
 
 import inspect
 import os
@@ -41,7 +41,7 @@ class InputReader:
         return defaults | given
 
     def urls(self, arguments: Mapping[str, Any]) -> list[str]:
-        """Return the URLs of all files, in the order in which `convert` wants them.
+        """Return the URLs of all files, in the order that `convert` expects.
 
         Raises:
             InputError: a file is not named by a URL.
@@ -60,7 +60,7 @@ class InputReader:
         paths: Iterator[Path],
         opened: Callable[[Path], BinaryIO],
     ) -> dict[str, Any]:
-        """Convert the arguments to the types that run() wants."""
+        """Convert the arguments to run()'s types."""
 
         def converted(parameter: _Parameter, value: Any) -> Any:  # noqa: ANN401 - any of JSON
             if parameter.kind == "other":

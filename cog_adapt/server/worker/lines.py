@@ -20,7 +20,7 @@ class Lines:
         self._lock = threading.Lock()
 
     def write(self, source: Source, text: str) -> None:
-        """Take text; the part after its last newline waits."""
+        """Accept text; the part after its last newline waits."""
         text = encodable(text)
         with self._lock:
             head, newline, tail = text.rpartition("\n")
@@ -45,7 +45,7 @@ class Lines:
 
 
 def encodable(text: str) -> str:
-    """Return the text with lone surrogates, which no encoding has, as escapes."""
+    """Return the text with lone surrogates, which cannot be encoded, as escapes."""
     if text.isascii():
         return text
     return text.encode(errors="backslashreplace").decode()

@@ -1,7 +1,7 @@
-"""Replaces sys.stdout and sys.stderr of the worker, and sorts printed text.
+"""Replaces the worker's sys.stdout and sys.stderr, and sorts printed text.
 
 Text goes to the prediction that the printing code belongs to; during setup, to the front process
-and to the server's own log; else to the server's own log alone.
+and to the server's own log; else only to the server's own log.
 """
 
 import io
@@ -38,7 +38,7 @@ class SetupOutput:
 
 
 class CapturedStream(io.TextIOBase):
-    """A text stream that looks up with every write which prediction the text belongs to."""
+    """A text stream that finds the prediction of each written text."""
 
     def __init__(
         self, source: Source, original: TextIO, setup: SetupOutput, log: ServerLog
@@ -137,7 +137,7 @@ class _Bytes(io.RawIOBase):
 
 
 def capture_output(send: Send, stream: TextIO, log_format: str) -> SetupOutput:
-    """Put the streams in place; what they take goes to setup until that ends, and to `stream`."""
+    """Install the streams; their text goes to setup until that ends, and to `stream`."""
     log = ServerLog(stream, log_format)
     setup = SetupOutput(send, log)
     sys.stdout = CapturedStream(source="stdout", original=sys.stdout, setup=setup, log=log)

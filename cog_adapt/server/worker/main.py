@@ -60,7 +60,7 @@ def main(channel: socket.socket, config: WorkerConfig, log: TextIO | None = None
 
     Args:
         channel: connected to the front process.
-        config: what to do.
+        config: of the worker.
         log: the server's own; by default stderr.
     """
     _ignore_signals()
@@ -73,7 +73,7 @@ def _ignore_signals() -> None:
     """Ignore Ctrl-C and SIGTERM, because the front process decides what ends.
 
     Ctrl-C reaches every process of a terminal. Programs that the model starts inherit no handler:
-    signals end them as ever. A fork inherits the handlers, and gets the default ones back first.
+    signals end them as usual. A fork inherits the handlers, and gets the default ones back first.
     """
     defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     for number in defaults:
@@ -174,7 +174,7 @@ class _Worker:
             self._connection.abandon()  # deaf, it would serve nobody
 
     def _on_request(self, request: Request) -> None:
-        """Hand a request on at once: the next one may be a cancel."""
+        """Dispatch a request at once: the next one may be a cancel."""
         if isinstance(request, AskAdapters):
             self._on_adapters(request)
         elif not isinstance(request, Run | Cancel | Stop):
@@ -183,7 +183,7 @@ class _Worker:
             self._on_run(request, self._runs)
 
     def _on_adapters(self, request: AskAdapters) -> None:
-        """Have it answered; during the setup only what other workers changed is said."""
+        """Queue an adapter request; during the setup only other workers' changes come."""
         with self._adapters_lock:
             if self._adapters is None:
                 self._kept.append(request)

@@ -1,8 +1,8 @@
 """Finds the MIME type of an output file by its extension alone, the same on every machine.
 
 The module `mimetypes` also reads /etc/mime.types, which a slim image lacks and which has oddities
-(.pt is a game console's). So only its own table counts, and above it this one: of the kinds of
-files that models return, those that Cog calls otherwise or that it lacks.
+(.pt is a game console's). So only its built-in table is used, and above it this one, for files that
+models return and that Cog types differently or not at all.
 """
 
 import mimetypes

@@ -1,9 +1,8 @@
-"""Removes the files that a run made in the temporary folder and put out.
+"""Removes the temporary files that a run made and returned.
 
-Cog's documentation promises as much. A removed file lies below the temporary folder, symbolic
-links resolved, is a plain file, and was made or changed since the run began: files that setup() put
-there stay. So do files in a folder that the predictor keeps, or in the working
-directory where that is itself a temporary one.
+Cog's documentation promises this. A removed file lies below the temporary folder, symbolic links
+resolved, is a plain file, and was made or changed since the run began: files from setup() stay. So
+do files in a folder that the predictor keeps, or in a working directory that is itself temporary.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ class OutputFiles:
     """A destination that remembers the files sent to it.
 
     Args:
-        destination: where the files go.
+        destination: of the files.
         kept: folders whose files stay.
     """
 
@@ -40,7 +39,7 @@ class OutputFiles:
         return self._destination.link(file)
 
     def remove(self) -> None:
-        """Remove the run's files; not before the run's end, since it may put a file out twice."""
+        """Remove the run's files; only after the run's end, since it may return a file twice."""
         paths = tuple(self._paths)  # a cancelled run may still be reading one
         if not paths:
             return

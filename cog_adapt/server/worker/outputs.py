@@ -24,7 +24,7 @@ class NumberError(ValueError):
 
 
 def is_many(value: object) -> bool:
-    """Return whether a value is a list of outputs; to Cog, a set or an array is one output."""
+    """Return whether a value is a list of outputs; Cog treats a set or an array as one output."""
     return isinstance(value, list | tuple | Iterator) and not isinstance(value, io.IOBase)
 
 
@@ -32,7 +32,7 @@ def to_json(value: object, destination: Destination) -> bytes:
     """Return one output as JSON, keys sorted.
 
     Raises:
-        TypeError: a type that Cog does not take.
+        TypeError: a type that Cog does not accept.
         NumberError: NaN or an infinity.
         UnicodeEncodeError: a text that is not Unicode.
         OSError: a file that cannot be read.

@@ -21,7 +21,7 @@ class Predictor:
     """The user's code that serves the runs, imported but not yet set up.
 
     Args:
-        config: names the file and the object in it.
+        config: has the file's name and the object's.
 
     Attributes:
         instance: of the user's class; or the user's function itself.
@@ -32,7 +32,7 @@ class Predictor:
         concurrency: runs at once.
 
     Raises:
-        BaseException: whatever the user's code raises when it is imported.
+        BaseException: any error of the user's code at import.
         ConfigError: the file has no such handler.
     """
 
@@ -59,7 +59,7 @@ class Predictor:
         """Return the OpenAPI document and the other facts for the front process.
 
         Raises:
-            ConfigError: a signature that Cog does not take.
+            ConfigError: a signature that Cog does not accept.
         """
         targets: dict[Kind, Target | None] = {"predict": self._other, "train": self._other}
         targets[self.kind] = self._target
@@ -82,10 +82,10 @@ class Predictor:
         """Make the instance and call its setup().
 
         Args:
-            run_async: runs a coroutine on the loop that runs use too.
+            run_async: runs a coroutine on the loop of the runs.
 
         Raises:
-            BaseException: whatever the user's code raises.
+            BaseException: any error of the user's code.
         """
         if self._method is None:
             return
@@ -108,7 +108,7 @@ class Predictor:
 
 
 def _load_other(reference: str | None) -> Target | None:
-    """Load the target that is only described; an error in it is no fault of this process."""
+    """Load the target that is only described; its errors do not fail this process."""
     if not reference:
         return None
     try:

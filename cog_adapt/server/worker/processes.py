@@ -1,4 +1,4 @@
-"""The processes that a model has started, read from /proc, and their ends."""
+"""The processes that a model has started, found in /proc, and their end."""
 
 import contextlib
 import os
@@ -25,9 +25,9 @@ def end_descendants() -> None:
 
 
 def end_session(leader: int) -> None:
-    """Kill a worker, all of its process group and session, and what else is below it now.
+    """Kill a worker, all of its process group and session, and all processes below it.
 
-    A program in a session of its own, whose parent has ended, is not found.
+    A program in its own session whose parent has ended is not found.
     """
     below = _below(leader)
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -36,7 +36,7 @@ def end_session(leader: int) -> None:
 
 
 def end_newer_than(before: set[int]) -> None:
-    """Terminate the descendants that are not in `before`, and kill what is left after 2 s."""
+    """Terminate the descendants that are not in `before`, and kill the remaining after 2 s."""
     newer = descendants() - before
     if newer:
         threading.Thread(target=_end, args=(newer,), name="end children", daemon=True).start()
@@ -59,7 +59,7 @@ def _signal(processes: Iterable[int], number: signal.Signals) -> None:
 
 
 def _has_children() -> bool:
-    """Return whether this process has children; the usual no takes a microsecond."""
+    """Return whether this process has children; the usual answer, no, takes a microsecond."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

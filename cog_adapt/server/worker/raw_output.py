@@ -1,7 +1,7 @@
-"""What is written to descriptors 1 and 2 themselves: by libraries in C, and by programs.
+"""The output written to descriptors 1 and 2 themselves: by C libraries and by programs.
 
-It passes through two pipes to the process that guards the worker, which outlives it: the last words
-of one that crashes are not lost. There each line becomes an entry of the server's own log.
+It passes through two pipes to the process that guards the worker and outlives it, so that the last
+words of a crash are not lost. There each line becomes an entry of the server's own log.
 """
 
 import codecs
@@ -32,7 +32,7 @@ class RawOutput:
         self._pipes = [os.pipe() for _ in _SOURCES]
 
     def take_descriptors(self) -> None:
-        """Have all that is written from now on to descriptors 1 and 2 of this process."""
+        """Redirect descriptors 1 and 2 of this process into the pipes."""
         for number, (reader, writer) in enumerate(self._pipes, 1):
             os.dup2(writer, number)
             os.close(reader)
@@ -44,16 +44,16 @@ class RawOutput:
 
 
 class RawReader:
-    """Writes what comes out of the pipes to the server's own log.
+    """Writes the output of the pipes to the server's own log.
 
     Args:
         pipes: of stdout and stderr.
-        log: where to.
+        log: the server's own.
         log_format: its format.
 
     Attributes:
         descriptors: all that it needs.
-        pipes: out of which more may come.
+        pipes: those that may have more output.
     """
 
     def __init__(self, pipes: list[int], log: TextIO, log_format: str) -> None:
@@ -65,7 +65,7 @@ class RawReader:
         self.pipes = set(pipes)
 
     def read(self, pipes: set[int]) -> None:
-        """Pass on what is there."""
+        """Pass on the present output."""
         for pipe in pipes:
             data = os.read(pipe, _READ)
             text = self._decoders[pipe].decode(data, final=not data)
@@ -75,6 +75,6 @@ class RawReader:
                 self.pipes.remove(pipe)
 
     def close(self) -> None:
-        """Pass on lines without an end."""
+        """Pass on unfinished lines."""
         with contextlib.suppress(OSError):
             self._log.close()

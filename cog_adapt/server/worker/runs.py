@@ -30,11 +30,11 @@ class Runs(Protocol):
 
 @dataclass(frozen=True)
 class RunContext:
-    """The parts that each run is made with.
+    """The parts of each run.
 
     Attributes:
-        last_words: what is to be heard before the end of a run that failed: that the process
-            cannot go on, so that it gets no other run.
+        last_words: the beat to send before the end of a failed run: if the process is unusable, it
+            must get no other run.
     """
 
     config: WorkerConfig
@@ -58,7 +58,7 @@ class RunContext:
         return InputFiles(self.downloads)
 
     def output_files(self, active: ActivePrediction) -> OutputFiles:
-        """Make the object that takes the files that the prediction returns."""
+        """Make the object that receives the prediction's output files."""
         url = self.config.upload_url
         destination = DataUrls() if url is None else FileUploads(url, active.request.shown_id)
         return OutputFiles(destination, self.kept_folders)

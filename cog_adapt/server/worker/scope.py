@@ -28,7 +28,7 @@ class MetricRecorder:
         self._prediction = prediction
 
     def record(self, key: str, value: Any, mode: str | None = None) -> None:  # noqa: ANN401
-        """Record a metric; outside a prediction, nothing happens.
+        """Record a metric; outside a prediction it is ignored.
 
         Raises:
             ValueError: the name is not allowed.
@@ -108,7 +108,7 @@ class Scope:
 
 
 def check_name(name: str) -> None:
-    """Refuse a metric's name that Cog does not take.
+    """Refuse a metric's name that Cog does not accept.
 
     Raises:
         ValueError: the name is not allowed.
@@ -170,9 +170,9 @@ def _to_json(value: object) -> bytes:
 
 
 def install_scope() -> None:
-    """Make `cog.current_scope`, `self.scope` and all that relies on them return our scope.
+    """Make `cog.current_scope`, `self.scope` and everything built on them return this scope.
 
-    All of them call one function of coglet, which this replaces. It is private, but there is no
-    public seam.
+    All of them call one function of coglet, which this replaces. The function is private, but there
+    is no public alternative.
     """
     setattr(coglet._sdk, "current_scope", lambda: Scope(find_active()))  # noqa: B010 - typed

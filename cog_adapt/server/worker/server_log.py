@@ -1,7 +1,6 @@
 r"""Writes text printed outside of runs to the server's own log, an entry for each line.
 
-A line that is rewritten after `\r`, as a progress bar is, is logged once: as it was
-when it ended.
+A line that is rewritten after `\r`, such as a progress bar, is logged once, in its last state.
 """
 
 import os
@@ -19,7 +18,7 @@ class ServerLog:
 
     Args:
         stream: the stderr that this process shares with the front process.
-        log_format: `json`, or `console`: text as it was printed, without what moves a terminal.
+        log_format: `json`, or `console`: the printed text, without terminal controls.
     """
 
     def __init__(self, stream: TextIO, log_format: str) -> None:
@@ -33,7 +32,7 @@ class ServerLog:
         self._begun: dict[Source, str] = {"stdout": "", "stderr": ""}
 
     def write(self, source: Source, text: str) -> None:
-        """Take text; the part after its last newline waits."""
+        """Accept text; the part after its last newline waits."""
         if self._process != os.getpid():  # a fork: another thread may hold the parent's lock
             self._begin()
         with self._lock:

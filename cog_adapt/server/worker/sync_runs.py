@@ -1,4 +1,4 @@
-"""Runs a synchronous run() or train(), one at a time, on a thread that does nothing else."""
+"""Runs a synchronous run() or train(), one at a time, on a thread of its own."""
 
 import contextvars
 import threading
@@ -33,7 +33,7 @@ class SyncRuns:
 
     Args:
         run_context: the parts that runs share.
-        stopped: called after `stop`, once all that was started before has ended.
+        stopped: called after `stop`, once all earlier runs have ended.
     """
 
     def __init__(self, run_context: RunContext, stopped: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Sends a file that run() returns into the answer as a data URL, or to the upload URL."""
+"""Puts a run()'s output file into the answer as a data URL, or uploads it to the upload URL."""
 
 import base64
 import io
@@ -34,9 +34,9 @@ class FileContent:
     """An output file: a file on disk, or the content of an open file.
 
     Attributes:
-        name: without folders; of an open file it tells the type only.
+        name: without folders; of an open file it only shows the type.
         source: a path or the bytes.
-        path: of the file on disk, also where it was open; None for bytes in memory.
+        path: of the file on disk, also of an open one; None for bytes in memory.
     """
 
     name: str
@@ -110,7 +110,7 @@ class FileUploads:
         self._count = 0
 
     def link(self, file: FileContent) -> str:
-        """Return the URL where the upload has ended up, without a query.
+        """Return the final URL of the upload, without a query.
 
         Raises:
             UploadError: the upload was refused, or the URL cannot be reached.

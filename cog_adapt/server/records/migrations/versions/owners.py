@@ -1,6 +1,6 @@
-"""Whose a record or delivery is; what was there before is nobody's, which only `admin` sees.
+"""The owner of a record or delivery; existing ones have none, and only `admin` sees them.
 
-The primary key of the records is another: SQLite needs a new table for that.
+The records get another primary key: SQLite needs a new table for that.
 """
 
 import sqlalchemy as sa
@@ -29,7 +29,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the owner, with all records but nobody's."""
+    """Drop the owner, with all records that have one."""
     _drop_indexes()
     op.drop_index("records_by_owner", "records")
     for table in ("records", "deliveries"):

@@ -1,4 +1,4 @@
-"""Two columns of the records that nothing reads."""
+"""Removes two unused columns of the records."""
 
 import sqlalchemy as sa
 from alembic import op
