@@ -28,7 +28,7 @@ train: $(ENV)  ## make a persistent adapter with train.py, then predict with it
 serve: $(ENV)  ## serve predictions and trainings over HTTP (PORT=5000), with curl lines to paste
 	@$(BIN)/python -m examples.serve
 
-test: $(ENV)  ## the tests of the model and its doors
+test: $(ENV)  ## the tests of the model and its predictor
 	@$(TESTS) --dist loadfile --ignore=tests/cog_adapt
 
 lint: $(ENV)  ## format, lint and types
