@@ -124,3 +124,10 @@ def test_the_page_of_rooms_names_every_room_and_no_file_that_is_not_there():
         top, _, rest = name.partition("/")
         assert (ROOT / folders.get(top, top) / rest).exists(), name
     assert len(page.splitlines()) <= 60
+
+
+def test_the_session_with_curl_fails_only_where_it_shows_refusals():
+    sections = re.split(r"^## ", (DOCS / "transcript.md").read_text(), flags=re.MULTILINE)
+    failing = {each.splitlines()[0] for each in sections if '"status":"failed' in each}
+
+    assert failing == {"Refusals", "Repeated requests", "API keys"}
