@@ -275,9 +275,9 @@ def test_files_are_read_and_written_off_the_event_loop(runner, monkeypatch, modu
     """The patched function waits for the loop, for ever where it runs on the loop's own thread."""
     own, ticked = getattr(module, name), threading.Event()
 
-    def waits(*args):
+    def waits(*args, **named):
         assert ticked.wait(10), "the event loop stood still"
-        return own(*args)
+        return own(*args, **named)
 
     async def asked():
         asyncio.get_running_loop().call_later(0.01, ticked.set)
