@@ -102,16 +102,3 @@ def test_equal_puts_at_two_servers_are_one_prediction(servers, made):
         assert {answer["id"] for _, answer in answers} == {f"same{number}"}
         statuses += Counter(status for status, _ in answers)
     assert set(statuses) <= {200, 202}, statuses
-
-
-def test_other_puts_of_one_id_at_two_servers_are_refused_but_for_one(servers, made):
-    wait = {"Prefer": "respond-async"}
-    for number in range(ROUNDS):
-        path = f"/predictions/other{number}"
-        calls = [
-            (server, "PUT", path, {"input": {"adapter": each}}, wait)
-            for server, each in zip(servers, made, strict=True)
-        ]
-        (status, _), (refused, body) = sorted(at_once(*calls), key=lambda answer: answer[0])
-        assert (status, refused) == (202, 409)
-        assert "belongs to a prediction with another input" in body["error"]
