@@ -2,11 +2,12 @@
 
 `check.py` runs the whole check of one module. The rooms, each of which imports only those below it:
 
-    hooks/ the check inside pytest, Lightning and the `Trainer` of transformers checks/ one property
-    of a flow of gradients each, in the order of the report diagnosis/ the module and the line
-    behind a fault, after a failure instruments/ move, hold, perturb and read a copy of the module
-    under test findings/ the findings, and the report phases/ the training and inference of a model:
-    the proved code is the code that adapts
+    hooks/         the check inside pytest, Lightning and the `Trainer` of transformers
+    checks/        one property of a flow of gradients each, in the order of the report
+    diagnosis/     finds the module and the line behind a fault, after a failure
+    instruments/   move, hold, perturb and read a copy of the module under test
+    findings/      the findings, and the report
+    phases/        the training and inference of a model: the proved code is the code that adapts
 
 The names below are imported from their modules at their first use (PEP 562): pytest loads
 `hooks.pytest_plugin` in every run, and a run without gradient checks must not wait for torch.

@@ -96,14 +96,16 @@ def read_modules(commit: str) -> Modules:
     archive = subprocess.run(
         ["git", "archive", commit, *wanted], cwd=ROOT, capture_output=True, check=True
     )
-    texts = {}
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        for member in files:
-            path = PurePosixPath(member.name)
-            file = files.extractfile(member) if path.suffix == ".py" else None
-            if file is not None and "tests" not in path.parts:
-                texts[path] = file.read().decode()
-    return Modules(texts)
+        return Modules(dict(_sources_in(files)))
+
+
+def _sources_in(files: tarfile.TarFile) -> Iterator[tuple[PurePosixPath, str]]:
+    for member in files:
+        path = PurePosixPath(member.name)
+        file = files.extractfile(member) if path.suffix == ".py" else None
+        if file is not None and "tests" not in path.parts:
+            yield path, file.read().decode()
 
 
 def _git(*arguments: str) -> str:
@@ -174,14 +176,14 @@ def document(found: Sequence[Found], names: Mapping[str, str]) -> str:
         names: of the trees, by title.
     """
     counts = {title: [each.opened[name] for each in found] for title, name in names.items()}
-    told = "; ".join(
+    summary = "; ".join(
         f"{title} mean {statistics.fmean(each):.1f}, median {statistics.median(each):g}"
         for title, each in counts.items()
     )
     lines = [
         "# Files opened to find the place of a change",
         "",
-        f"Made by `python -m bench.house.places`, of {len(found)} commits. {told}.",
+        f"Made by `python -m bench.house.places`, of {len(found)} commits. {summary}.",
         "",
         "| commit | change | " + " | ".join(f"{title} | place" for title in names) + " |",
         "|---|---|" + "---|---|" * len(names),

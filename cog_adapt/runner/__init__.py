@@ -4,13 +4,15 @@
 values of one request. The code that trains and switches modes is the kernel of another package,
 `gradient_check`, which proves it. The rooms, each of which imports only those below it:
 
-    requests/ one request from its values to its answer; a training, a replay selftest/ the gate
-    before serving known/ model/ what earlier adaptations left; the loaded model, and what it is
-    asked auto/ a head in closed form at once, then gradients where they pay scheduling/ storage/
-    who runs next on the model thread; adapters that owners keep adaptation/ inference/ gradient
-    steps on a replica; answers. Neither sees the other modules/ heads/ the base and its adapters; a
-    head by algebra alone devices/ task/ which device, and its threads; `Task`, and how its hooks
-    are called data/ callers' examples and files
+    requests/                 one request from its values to its answer; a training, a replay
+    selftest/                 the test that a process must pass before it serves
+    known/  model/            the caches of earlier adaptations; the loaded model and its work
+    auto/                     a head in closed form at once, then gradients where they pay
+    scheduling/  storage/     the order of work on the model thread; adapters that owners keep
+    adaptation/  inference/   gradient steps on a replica; answers. Neither imports the other
+    modules/  heads/          the base and its adapters; heads by linear algebra alone
+    devices/  task/           the device and its threads; `Task`, and the bounded calls of its hooks
+    data/                     callers' examples and files
 """
 
 import os

@@ -1,10 +1,13 @@
 """The errors of the phases, and of the check that proves them.
 
-RunnerError ├── SetupError the process cannot begin │ ├── ConfigError an option is wrong (also
-ValueError) │ ├── WeightsError weights cannot be used │ └── GradientFlowError a gradient check
-failed; the message is its report ├── InputError the caller's values do not fit (also ValueError)
-├── AdaptationError a gradient step could not be taken └── ModeError gradients asked for where they
-cannot flow (also RuntimeError)
+RunnerError
+├── SetupError                the process cannot begin
+│   ├── ConfigError           an option is wrong (also ValueError)
+│   ├── WeightsError          weights cannot be used
+│   └── GradientFlowError     a gradient check failed; the message is its report
+├── InputError                the caller's values do not fit (also ValueError)
+├── AdaptationError           a gradient step could not be taken
+└── ModeError                 gradients asked for where they cannot flow (also RuntimeError)
 
 A program built on the phases may add errors of its own to this tree, as `cog_adapt` does. Every
 message names the value, the limit and the remedy.

@@ -15,7 +15,7 @@ from gradient_check.tests.present import present
 
 peft = pytest.importorskip("peft", reason="peft is not installed")
 
-PAGE = (Path(__file__).parents[2] / "docs" / "gradients" / "peft-c3a.md").read_text()
+PAGE = (Path(__file__).parents[2] / "gradient_check" / "docs" / "peft-c3a.md").read_text()
 pytestmark = pytest.mark.skipif(
     version("peft") != "0.21.2", reason="the page is about version 0.21.2 of peft"
 )

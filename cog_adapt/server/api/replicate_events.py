@@ -19,17 +19,17 @@ def translate(event: RunEvent) -> RunEvent | None:
     """
     if event.name not in ("output", "log", "completed"):
         return event if event.name == "error" else None
-    told: Any = msgspec.json.decode(event.data)
+    content: Any = msgspec.json.decode(event.data)
     match event.name:
         case "output":
-            chunk = told["chunk"]
+            chunk = content["chunk"]
             text = chunk if isinstance(chunk, str) else msgspec.json.encode(chunk).decode()
             return RunEvent(event.number, "output", text.encode())
         case "log":
-            return RunEvent(event.number, "logs", told["data"].encode())
-        case "completed" if told["status"] == "failed":
-            return RunEvent(event.number, "error", told["error"].encode())
+            return RunEvent(event.number, "logs", content["data"].encode())
+        case "completed" if content["status"] == "failed":
+            return RunEvent(event.number, "error", content["error"].encode())
         case "completed":
-            reason = {"reason": "canceled"} if told["status"] == "canceled" else {}
+            reason = {"reason": "canceled"} if content["status"] == "canceled" else {}
             return RunEvent(event.number, "done", msgspec.json.encode(reason))
     return None

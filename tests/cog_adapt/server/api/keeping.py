@@ -30,7 +30,8 @@ def keep(site, kept=None):
     def send(request):
         if not isinstance(request, AskAdapters):
             return tell(request)
-        kept.asked.append(request.action)
+        if hasattr(kept, "asked"):
+            kept.asked.append(request.action)
         (received,) = Frames.of_requests().feed(to_frame(request))
         answers.answer(received)
         return site.model.hears
