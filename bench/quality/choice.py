@@ -24,6 +24,7 @@ from bench.quality.scores import Interval, are_below
 from bench.quality.trainings import LORA, in_turn, kept, path_of
 from bench.report import Columns, Report, console
 from bench.sets import unseen
+from bench.sets.rows import Row
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from task import TextClassification
@@ -112,14 +113,22 @@ def _is_below(row: Sequence[Judgement], name: str) -> bool:
     return are_below(found, LEAST_DIFFERENCE)
 
 
-def record(seeds: Sequence[int], seconds: float) -> None:
-    """Train on splits that are not kept, until the time is over."""
+def pending(turns: Sequence[tuple[Row, int]], lines: Path) -> Iterator[tuple[Row, int]]:
+    """Yield the splits that have neither scores nor a stored training."""
+    scored = {(each.row, each.seed) for each in read(lines)}
+    for row, seed in turns:
+        if (row.name, seed) not in scored and not path_of(row, seed).exists():
+            yield row, seed
+
+
+def record(lines: Path, seeds: Sequence[int], seconds: float) -> None:
+    """Train on pending splits until the time is over."""
     end = time.monotonic() + seconds
     recorder = Recorder(LoadedModel(TextClassification(), RunnerSettings.from_environment()))
-    for row, seed in in_turn(unseen.NAMES, seeds):
+    for row, seed in pending(in_turn(unseen.NAMES, seeds), lines):
         if time.monotonic() > end:
             return
-        if not path_of(row, seed).exists() and recorder.record(row, seed):
+        if recorder.record(row, seed):
             console.print(f"{row.name}, split {seed}", highlight=False)
 
 
@@ -141,7 +150,7 @@ def run(chosen: argparse.Namespace, path: Path) -> Sequence[Report]:
     """Record trainings for a while, and judge all that there are."""
     seeds = range(chosen.splits)
     if chosen.record:
-        record(seeds, chosen.record)
+        record(chosen.lines, seeds, chosen.record)
     found = read(chosen.records) if chosen.quick else judged(path, seeds)
     return [report(*choose(found))]
 

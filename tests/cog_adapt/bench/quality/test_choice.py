@@ -179,6 +179,13 @@ def test_lines_are_judged_again_without_their_trainings(tmp_path, monkeypatch):
     assert read(lines) == [found]
 
 
+def test_a_split_that_has_scores_is_not_trained_again_where_its_training_is_gone(tmp_path):
+    lines, row = tmp_path / "lines.jsonl", Row("urgency", 4)
+    write([judged_of_few()], lines)
+    turns = [(row, 0), (row, 1), (Row("urgency", 8), 0)]
+    assert [*choice.pending(turns, lines)] == turns[1:]
+
+
 def test_a_row_of_one_split_decides_nothing_and_of_more_where_it_is_clear(tmp_path):
     worse, lora = replace(NEUTRAL, accuracy=0.5), replace(NEUTRAL, accuracy=0.6)
     made = judged_of_few()
