@@ -150,7 +150,7 @@ def run(chosen: argparse.Namespace, path: Path) -> Sequence[Report]:
     """Record trainings for a while, and judge all that there are."""
     seeds = range(chosen.splits)
     if chosen.record:
-        record(chosen.lines, seeds, chosen.record)
+        record(path, seeds, chosen.record)
     found = read(chosen.records) if chosen.quick else judged(path, seeds)
     return [report(*choose(found))]
 
