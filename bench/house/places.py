@@ -3,8 +3,8 @@
     python -m bench.house.places --old f7a21a1 --new HEAD --output docs/results/places.md
 
 A change is a commit that edits the package, and moves no file. Its place in a tree is the module
-that has most of the lines that it added. Every n-th commit is taken of those whose place both trees
-have, with half of its lines at least.
+that has most of the lines that it added. All commits count whose place both trees have, with half
+of its lines at least; the page lists every n-th of them.
 """
 
 import argparse
@@ -149,31 +149,31 @@ class Found:
     opened: Mapping[str, int]
 
 
-def found_in(trees: Mapping[str, Modules], changed: Sequence[Change], count: int) -> list[Found]:
-    """Return every n-th change that has a place in all trees."""
+def found_in(trees: Mapping[str, Modules], changed: Sequence[Change]) -> list[Found]:
+    """Return the changes that have a place in all trees."""
     placed = []
     for change in changed:
         places = {name: tree.place(change) for name, tree in trees.items()}
         known = {name: place for name, place in places.items() if place}
         if len(known) == len(trees):
             placed.append((change, known))
-    step = max(1, len(placed) // count)
     return [
         Found(
             change,
             places,
             {name: trees[name].opened(change.subject, place) for name, place in places.items()},
         )
-        for change, places in placed[::step][:count]
+        for change, places in placed
     ]
 
 
-def document(found: Sequence[Found], names: Mapping[str, str]) -> str:
-    """Return the page: a line a commit, means and medians, and how it is counted.
+def document(found: Sequence[Found], names: Mapping[str, str], shown: int = _COUNT) -> str:
+    """Return the page: means and medians, a line for some commits, and how it is counted.
 
     Args:
         found: the commits.
         names: of the trees, by title.
+        shown: the number of commits that the page lists, spread over all of them.
     """
     counts = {title: [each.opened[name] for each in found] for title, name in names.items()}
     summary = "; ".join(
@@ -183,12 +183,13 @@ def document(found: Sequence[Found], names: Mapping[str, str]) -> str:
     lines = [
         "# Files opened to find the place of a change",
         "",
-        f"Made by `python -m bench.house.places`, of {len(found)} commits. {summary}.",
+        f"Made by `python -m bench.house.places`. Over all {len(found)} commits: {summary}.",
+        "The figures of a few commits vary much with the choice of them; listed is every n-th.",
         "",
         "| commit | change | " + " | ".join(f"{title} | place" for title in names) + " |",
         "|---|---|" + "---|---|" * len(names),
     ]
-    for each in found:
+    for each in found[:: max(1, len(found) // shown)][:shown]:
         subject = each.change.subject[:_SHOWN].replace("|", "/")
         cells = (f"{each.opened[name]} | `{_short(each.places[name])}`" for name in names.values())
         lines.append(f"| {each.change.commit} | {subject} | {' | '.join(cells)} |")
@@ -209,8 +210,8 @@ def main() -> None:
     chosen = parser.parse_args()
     old, new = (_git("rev-parse", "--short", name).strip() for name in (chosen.old, chosen.new))
     trees = {name: read_modules(name) for name in (old, new)}
-    found = found_in(trees, [*changes(old)], chosen.count)
-    text = document(found, {f"at {old}": old, f"at {new}": new})
+    found = found_in(trees, [*changes(old)])
+    text = document(found, {f"at {old}": old, f"at {new}": new}, chosen.count)
     print(text)
     if chosen.output:
         chosen.output.write_text(text, "utf-8")

@@ -1,5 +1,6 @@
 """A reader opens what sounds like the change first, and the rest of a folder by name."""
 
+import re
 from pathlib import PurePosixPath
 
 import pytest
@@ -35,12 +36,13 @@ def test_a_place_has_half_of_the_lines_at_least():
     assert TREE.place(Change("a1", "Limits", lines | {"and one more that is gone"})) is None
 
 
-def test_every_nth_change_with_a_place_in_both_trees_is_counted():
+def test_all_changes_with_a_place_in_both_trees_count_and_every_nth_is_listed():
     line = frozenset({"limit = min(asked, largest)"})
     known = [Change(f"a{number}", "Limits", line) for number in range(6)]
     lost = Change("lost", "Gone", frozenset({"another line that is gone"}))
-    found = found_in({"old": TREE, "new": TREE}, [lost, *known], 3)
-    assert [each.change.commit for each in found] == ["a0", "a2", "a4"]
+    found = found_in({"old": TREE, "new": TREE}, [lost, *known])
+    assert [each.change.commit for each in found] == [f"a{number}" for number in range(6)]
     assert all(type(each) is Found and each.opened == {"old": 7, "new": 7} for each in found)
-    text = document(found, {"before": "old", "after": "new"})
-    assert "before mean 7.0, median 7; after mean 7.0, median 7" in text
+    text = document(found, {"before": "old", "after": "new"}, 3)
+    assert "all 6 commits: before mean 7.0, median 7; after mean 7.0, median 7" in text
+    assert re.findall(r"^\| (a\d) ", text, re.MULTILINE) == ["a0", "a2", "a4"]
