@@ -1,4 +1,4 @@
-"""What the routes of adapters read and answer, as the OpenAPI document describes it."""
+"""The requests and answers of the adapter routes, for the OpenAPI document."""
 
 from datetime import datetime
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -14,7 +14,7 @@ _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 
 
 class AdapterChanges(BaseModel):
-    """What can be changed of an adapter; what is not named stays."""
+    """Changes to an adapter; fields that are not named stay."""
 
     model_config = ConfigDict(extra="forbid")
     name: _Maybe[str] = Field(None, description="A name used before makes its next version.")
@@ -26,7 +26,7 @@ class AdapterChanges(BaseModel):
 
 
 class Adapter(BaseModel):
-    """What is known of an adapter; to whom it is only shared, less."""
+    """An adapter's metadata; with fewer fields for an owner that it is only shared with."""
 
     model_config = ConfigDict(extra="allow")
     id: str
@@ -54,14 +54,14 @@ class Adapter(BaseModel):
 
 
 class AdapterPage(BaseModel):
-    """Some adapters, newest first, and the cursor of the next page."""
+    """A page of adapters, newest first, and the cursor of the next page."""
 
     results: list[Adapter]
     next: _Maybe[str]
 
 
 class Removed(BaseModel):
-    """What became of an adapter, and the ids of those that were made from it."""
+    """The result of a removal, and the ids of adapters made from the removed one."""
 
     removed: bool
     children: list[str]

@@ -114,7 +114,7 @@ class AdapterRoutes:
         shared: Shared = None,
         label: Label = None,
     ) -> Response:
-        """Return some adapters that the caller may use, newest first."""
+        """Return a page of adapters that the caller may use, newest first."""
         is_shared = None if shared is None else shared == "true"
         texts = {"name": name, "method": method, "owner": owner, "label": label}
         try:
@@ -151,7 +151,7 @@ class AdapterRoutes:
         return FileResponse(await adapters.export(adapter, format), name, media_type)
 
     async def take(self, request: Request, adapters: AdaptersDep, asker: AskerDep) -> Response:
-        """Keep an adapter of a file, checked, as the caller's."""
+        """Check and store the adapter in a file, for the caller's owner."""
         adapters.check_offered(by_worker=True)
         with self._uploads.one_of(asker.owner):
             async with adapters.temporary_folder() as folder:
@@ -169,7 +169,7 @@ class AdapterRoutes:
         reference: ReferenceDep,
         owner: Owner = None,
     ) -> Response:
-        """Name, note, pin, share, let expire or give to another owner."""
+        """Change an adapter's name, notes, pin, sharing, expiry or owner."""
         changes = await _read_changes(request)
         _check_receiver(asker, changes)
         adapter = await _find_own(adapters, asker, reference, owner=owner)
@@ -182,7 +182,7 @@ class AdapterRoutes:
         reference: ReferenceDep,
         owner: Owner = None,
     ) -> Response:
-        """Remove an adapter; what was made from it stays, and is named."""
+        """Remove an adapter; the answer names the adapters made from it, which stay."""
         adapter = await _find_own(adapters, asker, reference, owner=owner)
         return json_response(await adapters.remove(adapter))
 

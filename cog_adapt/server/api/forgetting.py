@@ -19,7 +19,7 @@ _NOBODY = "-"
 
 
 class Forgotten(BaseModel):
-    """How much was forgotten."""
+    """The numbers of forgotten records."""
 
     predictions: int = Field(ge=0)
     trainings: int = Field(ge=0)
@@ -46,7 +46,7 @@ _DESCRIBED: dict[str, Any] = {
 
 
 class ForgettingRoutes:
-    """The endpoint that forgets one of a kind.
+    """The endpoint that forgets a run of a kind.
 
     Args:
         kind: prediction or training.
@@ -63,7 +63,7 @@ class ForgettingRoutes:
         return router
 
     async def forget(self, look: LookDep, forgetting: ForgettingDep) -> Response:
-        """Forget one that has ended, with its input, output, logs, events, webhooks and files."""
+        """Forget an ended run, with its input, output, logs, events, webhooks and files."""
         owner = await look.owner(self._kind)
         try:
             return json_response(await forgetting.forget(look.id, self._kind, owner))
@@ -77,7 +77,7 @@ router = APIRouter()
 
 @router.api_route("/owners/{owner}/data", **_DESCRIBED)
 async def forget_all(request: Request, owner: str, forgetting: ForgettingDep) -> Response:
-    """Forget all that an owner has made: of the kinds that the key opens; `-` is nobody."""
+    """Forget all runs of an owner of the kinds that the key opens; `-`: runs without an owner."""
     key, caller = key_of(request), caller_of(request)
     owner = "" if owner == _NOBODY else owner
     if owner != caller.owner and not caller.sees_all:

@@ -34,7 +34,7 @@ router = APIRouter()
 
 @router.api_route("/", methods=_READ, include_in_schema=False)  # Cog's own document has it
 async def root(service: ServiceDep) -> Response:
-    """Tell where everything is, as Cog does."""
+    """Return the paths of the server's endpoints, as Cog does."""
     body = {
         "cog_version": versions()["python_sdk"],
         "docs_url": "/docs",
@@ -65,7 +65,7 @@ async def health_check(monitor: MonitorDep) -> Response:
 
 @router.api_route("/healthz", methods=_READ, response_model=Liveness)
 async def healthz() -> Response:
-    """Answer for liveness: the front process answers."""
+    """Answer a liveness check: the front process answers."""
     return json_response({"alive": True})
 
 
@@ -76,7 +76,7 @@ async def healthz() -> Response:
     responses={503: {"model": Readiness, "description": "Not ready"}},
 )
 async def readyz(monitor: MonitorDep) -> Response:
-    """Answer for readiness: 200 if requests are welcome here, else 503 and why."""
+    """Answer a readiness check: 200 if the server accepts requests, else 503 and the reason."""
     is_ready, body = await monitor.readiness()
     return json_response(body) if is_ready else json_response(body, 503, _LATER)
 
@@ -104,7 +104,7 @@ async def self_test(monitor: MonitorDep) -> Response:
 
 @router.post("/selftest", response_model=Report, responses=refusals(404, 500, 504) | _FAILED)
 async def run_self_test(service: ServiceDep, monitor: MonitorDep, metrics: MetricsDep) -> Response:
-    """Run the gradient self-test again, between two steps of whatever runs."""
+    """Run the gradient self-test again, between two steps of running work."""
     if service.worker.state != "ready":
         raise NotReady("the model is not ready; see GET /health-check.")
     try:

@@ -96,7 +96,7 @@ def _link_to_cancel(noun: str) -> Responses:
 
 
 class HistoryRoutes:
-    """The endpoints that look things up.
+    """The endpoints that read records.
 
     Args:
         kind: prediction or training.
@@ -135,7 +135,7 @@ class HistoryRoutes:
         limit: Limit = 100,
         cursor: Cursor = None,
     ) -> Response:
-        """Return some records, newest first."""
+        """Return a page of records, newest first."""
         try:
             page = await service.records.page(
                 kind=self._kind,
@@ -159,11 +159,11 @@ class HistoryRoutes:
         return json_response(body | ({"queue_position": position} if position else {}))
 
     async def events(self, after: _LastEventIdDep, look: LookDep) -> Response:
-        """Stream what happens, live; and what happened, from `Last-Event-ID` on."""
+        """Stream live events, and earlier ones from `Last-Event-ID` on."""
         return EventStream(await self._portions(after, look, write_numbered))
 
     async def stream(self, after: _LastEventIdDep, look: LookDep) -> Response:
-        """Stream the same for Replicate's clients, in the words of its platform."""
+        """Stream the same events for Replicate's clients, under the names of its platform."""
         return EventStream(await self._portions(after, look, write_translated))
 
     async def _portions(
@@ -179,7 +179,7 @@ class HistoryRoutes:
         return past_events(await self._find(look), after, write)
 
     async def deliveries(self, look: LookDep) -> Response:
-        """Return the webhooks that were owed for it, and what became of them."""
+        """Return the run's webhooks, and the state of each."""
         found = await self._deliveries_of(look)
         return json_response({"results": [_delivery_body(delivery) for delivery in found]})
 

@@ -75,14 +75,14 @@ def _answers(noun: str, done: dict[str, Any] | None = None) -> Responses:
     "/predictions", name="create", response_class=Response, responses=_answers("prediction")
 )
 async def create_prediction(headers: _Headers, body: PredictionRequest) -> None:
-    """Run, under an id of the client's or a new one."""
+    """Start a run, under an id of the client or a new one."""
 
 
 @_described.post(
     "/trainings", name="create", response_class=Response, responses=_answers("training")
 )
 async def create_training(headers: _Headers, body: TrainingRequest) -> None:
-    """Run, under an id of the client's or a new one."""
+    """Start a run, under an id of the client or a new one."""
 
 
 @_described.put(
@@ -92,7 +92,7 @@ async def create_training(headers: _Headers, body: TrainingRequest) -> None:
     responses=_answers("prediction", _REPLAYED),
 )
 async def predict_once(prediction_id: PathId, headers: _Headers, body: PredictionOfId) -> None:
-    """Run once: the same id again gives what is known of it."""
+    """Start a run once: a repeated id is answered from its record."""
 
 
 @_described.put(
@@ -102,7 +102,7 @@ async def predict_once(prediction_id: PathId, headers: _Headers, body: Predictio
     responses=_answers("training", _REPLAYED),
 )
 async def train_once(training_id: PathId, headers: _Headers, body: TrainingOfId) -> None:
-    """Run once: the same id again gives what is known of it."""
+    """Start a run once: a repeated id is answered from its record."""
 
 
 @_described.post(
@@ -112,7 +112,7 @@ async def train_once(training_id: PathId, headers: _Headers, body: TrainingOfId)
     responses=_CANCELLED,
 )
 async def cancel_prediction(prediction_id: PathId) -> None:
-    """Cancel it; what has ended cannot be cancelled."""
+    """Cancel a run that has not ended."""
 
 
 @_described.post(
@@ -122,7 +122,7 @@ async def cancel_prediction(prediction_id: PathId) -> None:
     responses=_CANCELLED,
 )
 async def cancel_training(training_id: PathId) -> None:
-    """Cancel it; what has ended cannot be cancelled."""
+    """Cancel a run that has not ended."""
 
 
 def whole_document(app: FastAPI, cogs: Schema) -> dict[str, Any]:

@@ -24,13 +24,13 @@ router = APIRouter(prefix="/playground")
     "/examples.json", methods=_READ, response_model=list[ExampleRequest], responses=refusals(500)
 )
 async def example_requests() -> Response:
-    """Return requests that show what the predictor does; an empty list without any."""
+    """Return example requests to the predictor; an empty list without any."""
     return json_response(await asyncio.to_thread(read_example_requests, FILE), 200, _NOW)
 
 
 @router.api_route("/server.json", methods=_READ, response_model=ServerFigures)
 async def server(request: Request, service: ServiceDep, monitor: MonitorDep) -> Response:
-    """Return what the server does now, and what the key that asks opens."""
+    """Return the server's present figures, and the scopes of the request's key."""
     key = key_of(request)
     body = figures_of(service) | {
         "status": monitor.status(),

@@ -50,13 +50,13 @@ class PredictionRoutes:
             app.router.routes.append(Route(at, handle, methods=[method]))
 
     async def create(self, request: Request) -> Response:
-        """Run, under an id of the client's or a new one."""
+        """Start a run, under an id of the client or a new one."""
         call = _Call(request, self._kind)
         asked = await call.parser.read(request)
         return await self._answer(call, await self._start(call, asked))
 
     async def create_once(self, request: Request) -> Response:
-        """Run under an id, unless it is running or has run."""
+        """Start a run under an id, unless the id is running or has run."""
         call, prediction_id = _Call(request, self._kind), await read_prediction_id(request)
         asked = await call.parser.read(request, prediction_id)
         key = prediction_id, call.caller.owner
@@ -71,7 +71,7 @@ class PredictionRoutes:
     async def _started_or_found(
         self, call: "_Call", asked: PredictionSpec
     ) -> Prediction | Response:
-        """Start; where another server of the same database was first, answer from its record."""
+        """Start a run; if another server of the same database was first, answer from its record."""
         try:
             return await self._start(call, asked)
         except IdInUse:

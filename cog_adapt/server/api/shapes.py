@@ -29,7 +29,7 @@ PathId = Annotated[str, Path(json_schema_extra=_ID)]
 
 
 class Error(BaseModel):
-    """Why a request was refused."""
+    """The reason of a refused request."""
 
     error: str
     status: Annotated[_Left[str], WithJsonSchema({"type": "string", "enum": ["failed"]})] = None
@@ -42,7 +42,7 @@ class Nothing(BaseModel):
 
 
 class Run(BaseModel):
-    """One that runs, or has run."""
+    """A run in progress or ended."""
 
     id: str
     status: Status
@@ -59,14 +59,14 @@ class Run(BaseModel):
 
 
 class Page(BaseModel):
-    """Some of them, newest first, and the cursor of the next page."""
+    """A page of records, newest first, and the cursor of the next page."""
 
     results: list[Run]
     next: _Maybe[str]
 
 
 class Delivery(BaseModel):
-    """A webhook that is owed, was received, or was given up."""
+    """A webhook: owed, received, or given up."""
 
     id: str
     event: _EventName
@@ -80,7 +80,7 @@ class Delivery(BaseModel):
 
 
 class Deliveries(BaseModel):
-    """All webhooks that were owed for one."""
+    """All webhooks of one run."""
 
     results: list[Delivery]
 
@@ -100,7 +100,7 @@ class Liveness(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether requests are welcome, and why not."""
+    """Whether the server accepts requests, and if not, why."""
 
     ready: bool
     status: str
@@ -110,7 +110,7 @@ class Readiness(BaseModel):
 
 
 class Report(BaseModel):
-    """What a self-test found."""
+    """The report of a self-test."""
 
     model_config = ConfigDict(extra="allow")
     passed: _Left[bool] = None
@@ -126,7 +126,7 @@ class Document(BaseModel):
 
 
 class ExampleRequest(BaseModel):
-    """A request that shows what the predictor does."""
+    """An example request to the predictor."""
 
     name: str
     kind: Literal["predict", "train"]
@@ -135,7 +135,7 @@ class ExampleRequest(BaseModel):
 
 
 class KeyFigures(BaseModel):
-    """What the key of the request opens; without keys, everything."""
+    """The scopes of the request's key; without keys, all of them."""
 
     needed: bool
     name: str
@@ -144,7 +144,7 @@ class KeyFigures(BaseModel):
 
 
 class QueueFigures(BaseModel):
-    """How many may wait, for each kind."""
+    """The most waiting runs of each kind."""
 
     most: int
 
@@ -171,7 +171,7 @@ class WorkerFigures(BaseModel):
 
 
 class ServerFigures(BaseModel):
-    """What the server does now."""
+    """The present figures of the server."""
 
     status: str
     key: KeyFigures
@@ -184,7 +184,7 @@ class ServerFigures(BaseModel):
 
 
 class RunHeaders(BaseModel):
-    """How a client wants its answer."""
+    """The client's wishes for its answer."""
 
     prefer: _Left[str] = Field(
         None,
@@ -201,7 +201,7 @@ class RunHeaders(BaseModel):
 
 
 class PredictionOfId(BaseModel):
-    """What a PUT brings: its id is in the path."""
+    """The body of a PUT: its id is in the path."""
 
     input: dict[str, Any] = Field(description="By the signature of the predictor.")
     webhook: _Maybe[str] = Field(
@@ -217,17 +217,17 @@ class PredictionOfId(BaseModel):
 
 
 class PredictionRequest(PredictionOfId):
-    """What a POST brings."""
+    """The body of a POST."""
 
     id: Annotated[_Left[str], WithJsonSchema(_ID | {"nullable": True})] = None
 
 
 class TrainingOfId(PredictionOfId):
-    """What a PUT brings: its id is in the path."""
+    """The body of a PUT: its id is in the path."""
 
 
 class TrainingRequest(PredictionRequest):
-    """What a POST brings."""
+    """The body of a POST."""
 
 
 _REASONS = {

@@ -30,13 +30,13 @@ export interface paths {
         };
         /**
          * Page
-         * @description Return some adapters that the caller may use, newest first.
+         * @description Return a page of adapters that the caller may use, newest first.
          */
         get: operations["page_adapters_get"];
         put?: never;
         /**
          * Take
-         * @description Keep an adapter of a file, checked, as the caller's.
+         * @description Check and store the adapter in a file, for the caller's owner.
          */
         post: operations["take_adapters_post"];
         delete?: never;
@@ -61,14 +61,14 @@ export interface paths {
         post?: never;
         /**
          * Remove
-         * @description Remove an adapter; what was made from it stays, and is named.
+         * @description Remove an adapter; the answer names the adapters made from it, which stay.
          */
         delete: operations["remove_adapters__reference__delete"];
         options?: never;
         head?: never;
         /**
          * Change
-         * @description Name, note, pin, share, let expire or give to another owner.
+         * @description Change an adapter's name, notes, pin, sharing, expiry or owner.
          */
         patch: operations["change_adapters__reference__patch"];
         trace?: never;
@@ -139,7 +139,7 @@ export interface paths {
         };
         /**
          * Healthz
-         * @description Answer for liveness: the front process answers.
+         * @description Answer a liveness check: the front process answers.
          */
         get: operations["healthz_healthz_get"];
         put?: never;
@@ -202,7 +202,7 @@ export interface paths {
         post?: never;
         /**
          * Forget All
-         * @description Forget all that an owner has made: of the kinds that the key opens; `-` is nobody.
+         * @description Forget all runs of an owner of the kinds that the key opens; `-`: runs without an owner.
          */
         delete: operations["forget_all_owners__owner__data_delete"];
         options?: never;
@@ -219,7 +219,7 @@ export interface paths {
         };
         /**
          * Example Requests
-         * @description Return requests that show what the predictor does; an empty list without any.
+         * @description Return example requests to the predictor; an empty list without any.
          */
         get: operations["example_requests_playground_examples_json_get"];
         put?: never;
@@ -239,7 +239,7 @@ export interface paths {
         };
         /**
          * Server
-         * @description Return what the server does now, and what the key that asks opens.
+         * @description Return the server's present figures, and the scopes of the request's key.
          */
         get: operations["server_playground_server_json_get"];
         put?: never;
@@ -259,7 +259,7 @@ export interface paths {
         };
         /**
          * Page
-         * @description Return some records, newest first.
+         * @description Return a page of records, newest first.
          */
         get: operations["page_predictions_get"];
         put?: never;
@@ -288,13 +288,13 @@ export interface paths {
         get: operations["show_predictions__prediction_id__get"];
         /**
          * Once
-         * @description Run once: the same id again gives what is known of it.
+         * @description Start a run once: a repeated id is answered from its record.
          */
         put: operations["once_predictions__prediction_id__put"];
         post?: never;
         /**
          * Forget
-         * @description Forget one that has ended, with its input, output, logs, events, webhooks and files.
+         * @description Forget an ended run, with its input, output, logs, events, webhooks and files.
          */
         delete: operations["forget_predictions__prediction_id__delete"];
         options?: never;
@@ -313,7 +313,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel
-         * @description Cancel it; what has ended cannot be cancelled.
+         * @description Cancel a run that has not ended.
          */
         post: operations["cancel_predictions__prediction_id__cancel_post"];
         delete?: never;
@@ -331,7 +331,7 @@ export interface paths {
         };
         /**
          * Deliveries
-         * @description Return the webhooks that were owed for it, and what became of them.
+         * @description Return the run's webhooks, and the state of each.
          */
         get: operations["deliveries_predictions__prediction_id__deliveries_get"];
         put?: never;
@@ -371,7 +371,7 @@ export interface paths {
         };
         /**
          * Events
-         * @description Stream what happens, live; and what happened, from `Last-Event-ID` on.
+         * @description Stream live events, and earlier ones from `Last-Event-ID` on.
          */
         get: operations["events_predictions__prediction_id__events_get"];
         put?: never;
@@ -391,7 +391,7 @@ export interface paths {
         };
         /**
          * Stream
-         * @description Stream the same for Replicate's clients, in the words of its platform.
+         * @description Stream the same events for Replicate's clients, under the names of its platform.
          */
         get: operations["stream_predictions__prediction_id__stream_get"];
         put?: never;
@@ -411,7 +411,7 @@ export interface paths {
         };
         /**
          * Readyz
-         * @description Answer for readiness: 200 if requests are welcome here, else 503 and why.
+         * @description Answer a readiness check: 200 if the server accepts requests, else 503 and the reason.
          */
         get: operations["readyz_readyz_get"];
         put?: never;
@@ -437,7 +437,7 @@ export interface paths {
         put?: never;
         /**
          * Run Self Test
-         * @description Run the gradient self-test again, between two steps of whatever runs.
+         * @description Run the gradient self-test again, between two steps of running work.
          */
         post: operations["run_self_test_selftest_post"];
         delete?: never;
@@ -482,7 +482,7 @@ export interface components {
         };
         /**
          * Adapter
-         * @description What is known of an adapter; to whom it is only shared, less.
+         * @description An adapter's metadata; with fewer fields for an owner that it is only shared with.
          */
         "Mirror.Adapter": {
             /** Base */
@@ -553,7 +553,7 @@ export interface components {
         };
         /**
          * AdapterPage
-         * @description Some adapters, newest first, and the cursor of the next page.
+         * @description A page of adapters, newest first, and the cursor of the next page.
          */
         "Mirror.AdapterPage": {
             /** Next */
@@ -563,7 +563,7 @@ export interface components {
         };
         /**
          * Deliveries
-         * @description All webhooks that were owed for one.
+         * @description All webhooks of one run.
          */
         "Mirror.Deliveries": {
             /** Results */
@@ -571,7 +571,7 @@ export interface components {
         };
         /**
          * Delivery
-         * @description A webhook that is owed, was received, or was given up.
+         * @description A webhook: owed, received, or given up.
          */
         "Mirror.Delivery": {
             /** Attempts */
@@ -627,7 +627,7 @@ export interface components {
         };
         /**
          * Error
-         * @description Why a request was refused.
+         * @description The reason of a refused request.
          */
         "Mirror.Error": {
             /** Error */
@@ -652,7 +652,7 @@ export interface components {
         };
         /**
          * ExampleRequest
-         * @description A request that shows what the predictor does.
+         * @description An example request to the predictor.
          */
         "Mirror.ExampleRequest": {
             /** Description */
@@ -671,7 +671,7 @@ export interface components {
         };
         /**
          * Forgotten
-         * @description How much was forgotten.
+         * @description The numbers of forgotten records.
          */
         "Mirror.Forgotten": {
             /**
@@ -688,7 +688,7 @@ export interface components {
         };
         /**
          * KeyFigures
-         * @description What the key of the request opens; without keys, everything.
+         * @description The scopes of the request's key; without keys, all of them.
          */
         "Mirror.KeyFigures": {
             /** Name */
@@ -715,7 +715,7 @@ export interface components {
         "Mirror.Nothing": Record<string, never>;
         /**
          * Page
-         * @description Some of them, newest first, and the cursor of the next page.
+         * @description A page of records, newest first, and the cursor of the next page.
          */
         "Mirror.Page": {
             /** Next */
@@ -725,7 +725,7 @@ export interface components {
         };
         /**
          * PredictionOfId
-         * @description What a PUT brings: its id is in the path.
+         * @description The body of a PUT: its id is in the path.
          */
         "Mirror.PredictionOfId": {
             /**
@@ -758,7 +758,7 @@ export interface components {
         };
         /**
          * PredictionRequest
-         * @description What a POST brings.
+         * @description The body of a POST.
          */
         "Mirror.PredictionRequest": {
             /**
@@ -796,7 +796,7 @@ export interface components {
         };
         /**
          * QueueFigures
-         * @description How many may wait, for each kind.
+         * @description The most waiting runs of each kind.
          */
         "Mirror.QueueFigures": {
             /** Most */
@@ -804,7 +804,7 @@ export interface components {
         };
         /**
          * Readiness
-         * @description Whether requests are welcome, and why not.
+         * @description Whether the server accepts requests, and if not, why.
          */
         "Mirror.Readiness": {
             /** Ready */
@@ -820,7 +820,7 @@ export interface components {
         };
         /**
          * Removed
-         * @description What became of an adapter, and the ids of those that were made from it.
+         * @description The result of a removal, and the ids of adapters made from the removed one.
          */
         "Mirror.Removed": {
             /** Children */
@@ -830,7 +830,7 @@ export interface components {
         };
         /**
          * Report
-         * @description What a self-test found.
+         * @description The report of a self-test.
          */
         "Mirror.Report": {
             /** Passed */
@@ -840,7 +840,7 @@ export interface components {
         };
         /**
          * Run
-         * @description One that runs, or has run.
+         * @description A run in progress or ended.
          */
         "Mirror.Run": {
             /**
@@ -895,7 +895,7 @@ export interface components {
         };
         /**
          * ServerFigures
-         * @description What the server does now.
+         * @description The present figures of the server.
          */
         "Mirror.ServerFigures": {
             /** Files */
