@@ -11,13 +11,13 @@ from gradient_check.findings.examination import Numbers, attempted
 from gradient_check.findings.report import NOWHERE, Place
 
 _WRITTEN = (
-    "A module must write to nothing but its own non-persistent buffers. A part that training "
-    "updates in its forward (a momentum encoder) has a copy of its own if it is selected too: "
-    "`trainable`, with `unused`."
+    "A module may write only to its own non-persistent buffers. Select a part that training "
+    "updates in its forward (a momentum encoder) as well, by `trainable` with `unused`: the part "
+    "then has its own copy."
 )
 _RESCALED = (
-    "`max_norm` rescales weights in every forward, also while the base answers: leave it out, and "
-    "rescale them where they are made and after a step."
+    "`max_norm` rescales weights in every forward, also while the base answers: remove it, and "
+    "rescale the weights when they are made and after each step."
 )
 
 
@@ -39,8 +39,8 @@ def _judge_answer(operation: Operation) -> None:
         operation.flow.exam.add(
             "FAIL",
             "base-changed",
-            "the base answers differently after training a replica: "
-            f"{apart(served, answer)}. Something is shared that must not be.",
+            f"the base answers differently after training a replica: {apart(served, answer)}. The "
+            "two share state that they must not share.",
         )
 
 

@@ -71,9 +71,9 @@ def _judge_noise(flow: GradientFlow) -> None:
     flow.exam.add(
         "FAIL",
         "flat",
-        f"the loss is {flow.loss:.1e} wherever the parameters are, which is rounding "
-        "noise, and so is its gradient: nothing can be trained. Compare the output with "
-        "something other than itself.",
+        f"the loss is {flow.loss:.1e} for all values of the parameters, and both the loss and its "
+        "gradient are rounding noise: nothing can be trained. Compare the output with something "
+        "other than itself.",
     )
 
 

@@ -54,8 +54,8 @@ def _judge(operation: Operation) -> Numbers:
         operation.flow.exam.add(
             "WARN",
             "race",
-            f"{trouble}, but none alone: two inferences at the same time disturb each other. "
-            "Let one thread serve this module.",
+            f"{trouble}, but a single inference agrees: two inferences at the same time disturb "
+            "each other. Let one thread serve this module.",
         )
     return {}
 

@@ -10,7 +10,9 @@ from gradient_check.findings.examination import Examination, describe
 from gradient_check.instruments.graph import reached_leaves
 
 _NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
-_KEPT_ADVICE = ". It has an earlier forward's graph: keep `.detach()`ed values, or check before it."
+_KEPT_ADVICE = (
+    ". It has an earlier forward's graph: store `.detach()`ed values, or check before that."
+)
 
 
 def _find_uncopied(module: nn.Module) -> tuple[str, str] | None:
@@ -58,8 +60,9 @@ def _report_derived(
         exam.add(
             "FAIL",
             "unregistered",
-            "an attribute was computed from an nn.Parameter that nothing registers (`.to(...)`, a "
-            "product), so no optimizer gets it. Assign the parameter itself, made of the values.",
+            "an attribute was computed from an unregistered nn.Parameter (`.to(...)`, a product), "
+            "so no optimizer gets the parameter. Compute the values first, and assign an "
+            "nn.Parameter made of them.",
             module=place,
             line=line,
         )

@@ -35,8 +35,8 @@ def judge_entry(exam: Examination, entry: Callable[..., object]) -> None:
             "FAIL",
             "async-decorated",
             f"{function.__qualname__} {how} and decorated with torch's {_mode_behind(wrapper)}: "
-            "the mode ends before the body runs, and the wrapper is no longer seen as async. Take "
-            "the decorator off, and set the mode round the synchronous calls inside.",
+            "the mode ends before the body runs, and the wrapper is no longer seen as async. "
+            "Remove the decorator, and set the mode around the synchronous calls inside.",
             line=definition(function),
         )
 

@@ -46,6 +46,6 @@ def _note_hooks(operation: Operation) -> None:
         operation.flow.exam.add(
             "WARN",
             "late-hooks",
-            f"the first inference set hooks on {some(added)}. Set them where the module is "
-            "built, once: a process that serves takes a later one for damage to its base.",
+            f"the first inference set hooks on {some(added)}. Set hooks once, when the module is "
+            "built: a serving process takes a later hook for damage to its base.",
         )

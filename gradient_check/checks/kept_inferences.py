@@ -66,8 +66,8 @@ def _report(flow: GradientFlow) -> None:
         flow.exam.add(
             "FAIL",
             "stale-forward",
-            "a forward goes on with what an inference computed from other weights, and keeps in a "
-            "closure, a global or a class. Keep nothing that was computed from weights.",
+            "a forward uses a value that an inference computed from other weights and stored in a "
+            "closure, a global or a class. Store no value that was computed from weights.",
             module=place.module,
             line=place.line,
         )

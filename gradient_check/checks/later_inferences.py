@@ -89,9 +89,9 @@ def _report(flow: GradientFlow, added: _Slots, losses: str) -> None:
     flow.exam.add(
         "FAIL",
         "stale-forward",
-        "an inference goes on with what an earlier one of the same module kept, computed from "
-        f"other weights: {losses}, the latter of a replica that never ran. Keep nothing that "
-        "was computed from weights, or forget it in `train`.",
+        "an inference uses a value that an earlier inference of the same module computed from "
+        f"other weights and stored: {losses}, the latter of a replica that never ran. Store no "
+        "value that was computed from weights, or drop it in `train`.",
         module=place.module,
         line=place.line,
     )

@@ -106,16 +106,16 @@ def _report(flow: GradientFlow, slot: tuple[str, str] | None) -> None:
     kept = ""
     if slot is not None:
         path = ".".join(filter(None, slot))
-        kept = f" with what it keeps in `{path}`"
+        kept = f" by its state in `{path}`"
         part = flow.subject.replica.get_submodule(slot[0])
         place = Place(names.get(id(part)), place.line)
     flow.exam.add(
         "FAIL",
         "alternating",
         f"the forward computes another function from call to call{kept}, at the same values, "
-        "inputs and seed: a gradient belongs to the call that made it, or, where backward "
-        "recomputes a part, to none. Pass the step as an argument, or change it between steps "
-        "outside the forward.",
+        "inputs and seed: a gradient belongs to the call that made it, or, if backward recomputes "
+        "a part, to no call. Pass the step as an argument, or change it between steps outside the "
+        "forward.",
         module=place.module,
         line=place.line,
     )
@@ -127,8 +127,9 @@ def _hold(flow: GradientFlow, start: PlainState, slots: Sequence[tuple[str, str]
     flow.exam.add(
         "WARN",
         "nondeterministic",
-        f"the forward goes on from what an earlier call left in {some(names)}; the test holds "
-        "it still. Reset it before each sequence, lest one request be answered with another's.",
+        f"the forward continues from the values that an earlier call left in {some(names)}; the "
+        "test restores them before each forward. Reset these values before each sequence; "
+        "otherwise one request is answered with another's.",
     )
     flow.subject.hold_state(lambda: start.put_back(slots))
     flow.loss = flow.subject.gradients(flow.observe)

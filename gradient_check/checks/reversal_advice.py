@@ -47,6 +47,6 @@ def _shown(flow: GradientFlow, place: Place) -> str:
 
 def _sentence(factor: float, declaration: str) -> str:
     return (
-        f"What passes backward there is {in_words(factor)}. Correct that, or, if it is meant, "
-        f"declare `reversed_gradients={declaration}`."
+        f"The backward there passes {in_words(factor)}. Correct the backward, or, if the factor is "
+        f"intended, declare `reversed_gradients={declaration}`."
     )

@@ -168,10 +168,9 @@ def _report(flow: GradientFlow, wrong: Mapping[str, float]) -> None:
     flow.exam.add(
         "FAIL",
         "gradient-wrong",
-        f"in {where} the gradient of {worst} is "
-        f"{wrong[worst]:.0%} of its norm off that of float32 at every point, which rounding is "
-        f"not; off: {count(names)} ({some(names)}). Let the backward that is named compute "
-        "the same in 16 bits.",
+        f"in {where} the gradient of {worst} is {wrong[worst]:.0%} of its norm off that of float32 "
+        f"at every point, so this is not rounding; off: {count(names)} ({some(names)}). Let the "
+        "named backward compute the same in 16 bits.",
         parameters=names,
         module=place.module or flow.diagnosis.forward.owner(names),
         line=place.line,

@@ -63,7 +63,7 @@ def _report_ignored(flow: GradientFlow, names: list[str], trained: list[str]) ->
         flow.exam.add(
             "NOTE",
             "serve-differs",
-            f"inference does without {some(names)}, which shape the noise that training draws.",
+            f"inference does not use {some(names)}, which shape the noise that training draws.",
             parameters=names,
         )
         return
@@ -71,7 +71,7 @@ def _report_ignored(flow: GradientFlow, names: list[str], trained: list[str]) ->
         "FAIL" if is_certain else "WARN",
         "serve-differs",
         f"inference does not use {len(names)} of {len(trained)} trained parameters: "
-        f"{some(names)}.{copy} Right for an auxiliary head only.",
+        f"{some(names)}.{copy} This is right only for an auxiliary head.",
         parameters=names,
         module=place.module or flow.diagnosis.forward.owner(names),
         line=place.line,

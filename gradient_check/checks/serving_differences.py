@@ -53,9 +53,9 @@ def _report_kept(flow: GradientFlow, losses: str) -> None:
     flow.exam.add(
         "FAIL",
         "stale-forward",
-        "a forward goes on with what an earlier one kept, computed from other weights: "
-        f"{losses}, the latter of a replica that never ran. Keep nothing that was computed "
-        "from weights.",
+        "a forward uses a value that an earlier forward computed from other weights and stored: "
+        f"{losses}, the latter of a replica that never ran. Store no value that was computed from "
+        "weights.",
         module=place.module,
         line=place.line,
     )
@@ -67,8 +67,8 @@ def _report_other_way(flow: GradientFlow, losses: str) -> None:
     flow.exam.add(
         "FAIL",
         "serve-differs",
-        f"inference and an eval forward with gradients differ: {losses}. A fast path or a "
-        "cache answers inference and leaves out what is trained.",
+        f"inference and an eval forward with gradients differ: {losses}. A fast path or a cache "
+        "answers inference and leaves out trained parameters.",
         module=place.module,
         line=place.line,
     )

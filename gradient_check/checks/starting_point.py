@@ -40,9 +40,9 @@ def judge_starting_point(flow: GradientFlow) -> Numbers:
     flow.exam.add(
         "FAIL",
         "grad-zero",
-        f"{count(stuck, 'gradient')} exactly 0 at the module's own values, whatever the "
-        f"others are: {some(stuck)}. Factors that all begin at 0 never leave it: start one of "
-        "them elsewhere.",
+        f"{count(stuck, 'gradient')} exactly 0 at the module's own values, for all values of the "
+        f"others: {some(stuck)}. Factors that all begin at 0 stay at 0: start one of them at "
+        "another value.",
         parameters=stuck,
         module=flow.diagnosis.forward.owner(stuck),
         line=_line(flow, [name for name in zeros if name in stuck] + stuck),

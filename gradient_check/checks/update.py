@@ -85,8 +85,8 @@ def _judge(flow: GradientFlow, taken: list[_Step]) -> Numbers:
         exam.add(
             "FAIL",
             "step-lost",
-            f"a step left {count(lost)} bit for bit as before: {some(lost)}. The "
-            "update is smaller than their dtype resolves, or the optimizer leaves them out.",
+            f"a step left {count(lost)} unchanged bit for bit: {some(lost)}. The update is smaller "
+            "than their dtype resolves, or the optimizer leaves them out.",
             parameters=lost,
         )
     moving = [step for step in taken if len(step.lost) < step.reached]
@@ -113,8 +113,8 @@ def _report_cut(flow: GradientFlow, cut: list[str]) -> None:
     flow.exam.add(
         "FAIL",
         "graph-cut",
-        f"{count(cut)} without a gradient in a later step, although with one in the first: "
-        f"{some(cut)}. A forward must compute the same each time that it is called.",
+        f"{count(cut)} with a gradient in the first step, but without one in a later step: "
+        f"{some(cut)}. A forward must compute the same function in each call.",
         parameters=cut,
         module=place.module,
         line=place.line,

@@ -11,8 +11,8 @@ from gradient_check.findings.report import NOWHERE, some
 from gradient_check.instruments.differences import Verdict
 
 _ADVICE = (
-    "Correct the backward that is named, or the cut; declare a stop that is meant in "
-    "`stop_gradients`, and a block whose gradient is meant to be no slope in `surrogate_gradients`."
+    "Correct the named backward or cut; declare an intended stop in `stop_gradients`, and a block "
+    "whose gradient is intentionally not the slope in `surrogate_gradients`."
 )
 
 
@@ -65,8 +65,8 @@ def _report_stops(slopes: GradientSlopes, stops: StandIns, cured: list[str]) -> 
         flow.exam.add(
             "WARN",
             "stop-gradient",
-            f"a library leaves a part of the gradient of {some(blocks)} out on purpose; the "
-            "rest is right.",
+            f"a library leaves out a part of the gradient of {some(blocks)} on purpose; the rest "
+            "is right.",
             parameters=names,
             module=place.module,
             line=place.line,

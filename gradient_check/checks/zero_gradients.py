@@ -56,8 +56,8 @@ def _report_dead(flow: GradientFlow, names: list[str]) -> None:
         flow.exam.add(
             "WARN",
             "dead",
-            f"{count(group, 'gradient')} exactly 0, and the loss does not notice the "
-            f"values on this probe: {some(group)}.",
+            f"{count(group, 'gradient')} exactly 0, and the loss does not react to the values on "
+            f"this probe: {some(group)}.",
             parameters=group,
             module=place.module or flow.diagnosis.forward.owner(group),
             line=place.line,
@@ -69,9 +69,9 @@ def _report_nothing(flow: GradientFlow, names: list[str], place: Place) -> None:
     flow.exam.add(
         "FAIL",
         "nothing-trainable",
-        f"all {count(names, 'gradient')} are exactly 0, and the loss does not notice the "
-        "values: nothing can be trained. Look for a factor 0, a hinge that every example "
-        "satisfies, or a target that is the output itself"
+        f"all {count(names, 'gradient')} are exactly 0, and the loss does not react to the values: "
+        "nothing can be trained. Look for a factor 0, a hinge that every example satisfies, or a "
+        "target that is the output itself"
         + (", or a loss too small for float16." if scaled else "."),
         parameters=names,
         module=place.module,

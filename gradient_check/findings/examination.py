@@ -9,7 +9,7 @@ from gradient_check.findings.report import Check, Finding, Level, Status
 _MOST_TEXT = 240
 _WITHOUT = {
     "a replica": "there is no replica",
-    "served": "inference raised, or did not answer twice the same",
+    "served": "inference raised, or two answers differed",
     "loss": "there is no finite loss",
     "repeatable": "the forward alternates",
     "gradients": "there are no gradients",

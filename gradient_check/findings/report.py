@@ -123,8 +123,8 @@ class GradientReport:
             yield Finding(
                 "left-out",
                 "FAIL",
-                f"{count(self.left_out, 'check')} could not be held: {checks}. Remove the reason, "
-                "or test without `strict`.",
+                f"{count(self.left_out, 'check')} could not run: {checks}. Remove the reason, or "
+                "test without `strict`.",
             )
         if self.unverified:
             yield Finding(
