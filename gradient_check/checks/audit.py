@@ -18,12 +18,12 @@ _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
 
 def judge_module(exam: Examination, module: nn.Module, names: list[str]) -> None:
-    """Report all that would make replicas or gradients impossible, or learning coarse.
+    """Report each fault that makes replicas or gradients impossible, or learning coarse.
 
     Args:
         exam: gets the findings.
         module: the caller's.
-        names: of the parameters that are to be trained.
+        names: the parameters selected for training.
     """
     for finding in _audit(module, names):
         exam.keep(finding)
@@ -140,7 +140,7 @@ def _is_unhealthy(value: object) -> bool:
 
 
 def _total(tensor: Tensor) -> Tensor:
-    """Return the sum; it is not finite if a value is not, and may also overflow."""
+    """Return the sum: NaN or infinity if a value is, or if the sum overflows."""
     return tensor.sum(dtype=torch.float32) if tensor.dtype in _SIXTEEN_BIT else tensor.sum()
 
 

@@ -1,4 +1,4 @@
-"""Step 14: checks that the base, the caller's module and the process are as they were."""
+"""Step 14: checks that the base, the caller's module and the process are unchanged."""
 
 from collections.abc import Iterator
 
@@ -67,7 +67,7 @@ def _judge_writes(operation: Operation) -> None:
 
 
 def _rescaling(base: nn.Module, changes: list[str]) -> Place | None:
-    """Return the embedding that rescaled its weight; None where anything else has changed."""
+    """Return the embedding that rescaled its weight; None if anything else has changed."""
     written = {change.removeprefix("tensor ").split(" ")[0] for change in changes}
     parts = base.named_modules()
     own = {f"{n}.weight".lstrip("."): p for n, p in parts if getattr(p, "max_norm", None)}

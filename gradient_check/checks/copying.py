@@ -52,7 +52,7 @@ def report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> N
 def _report_derived(
     exam: Examination, module: nn.Module, value: object, place: str, line: str | None
 ) -> None:
-    """Report what was computed from parameters of its own when the module was made."""
+    """Report an attribute that was computed from an unregistered parameter."""
     tensors = [each for each in tree_leaves(value) if isinstance(each, Tensor) and each.grad_fn]
     known = {id(p) for p in module.parameters()}
     leaves = {i: leaf for tensor in tensors for i, leaf in reached_leaves(tensor).items()}

@@ -48,7 +48,7 @@ def judge_forward(flow: GradientFlow) -> Numbers:
 
 
 def _find_declared(flow: GradientFlow) -> None:
-    """Find where declared blocks begin; they are held in all comparisons."""
+    """Find the starts of the declared blocks, which all comparisons hold."""
     find = flow.slopes.find
     attempted(lambda: find(flow.subject, flow.diagnosis.names, flow.kinds), None)
     flow.stand_ins = StandIns(flow.subject, sites=flow.slopes.sites)
@@ -107,7 +107,7 @@ def _judge_tampering(flow: GradientFlow) -> None:
 
 
 def _judge_loss(flow: GradientFlow) -> None:
-    """Judge whether the losses have an allowed shape and are finite; name what made them else."""
+    """Judge whether the losses have an allowed shape and are finite; name the line at fault."""
     subject, exam, forward = flow.subject, flow.exam, flow.diagnosis.forward
     if not subject.loss.shape_fits:
         shape = subject.loss.shape  # a diagnosis runs other forwards

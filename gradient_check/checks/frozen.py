@@ -37,7 +37,7 @@ def judge_frozen(flow: GradientFlow) -> Numbers:
 
 
 def _judge_free(flow: GradientFlow, frozen: Collection[str], free: Collection[str]) -> None:
-    """Check that parameters that got a gradient get one beside the frozen ones too."""
+    """Check that the free parameters still get gradients while the others are frozen."""
     subject, norms = flow.subject, flow.gradient_norms
     with _freezing(subject, frozen):
         error = _error_of_a_step(subject)

@@ -1,4 +1,4 @@
-"""Step 4: checks that the base serves, and answers alike twice."""
+"""Step 4: checks that the base serves, and gives the same answer twice."""
 
 from gradient_check.checks.operation import Operation, close
 from gradient_check.findings.examination import Numbers, describe
@@ -8,7 +8,7 @@ from gradient_check.phases.census import Census, count_hooks
 
 
 def judge_inference(operation: Operation) -> Numbers:
-    """Run inference first, as in production, so that it fills whatever caches there are."""
+    """Run inference first, as in production, so that it fills all caches."""
     flow = operation.flow
     subject, exam = flow.subject, flow.exam
     try:

@@ -1,4 +1,4 @@
-"""Reports a later step's failing backward, and the line that kept a graph for it."""
+"""Reports a later step's failing backward, and the line that stored a graph for it."""
 
 from torch import Tensor, nn
 
@@ -30,7 +30,7 @@ def report_later_backward(flow: GradientFlow, error: Exception) -> None:
 
 
 def keeping_of(flow: GradientFlow) -> Place:
-    """Return the line that keeps a result and its graph, which a later forward reuses."""
+    """Return the line that stores a result with its graph, which a later forward reuses."""
     return place_of_keeping(flow.diagnosis.forward, _is_older)
 
 

@@ -32,7 +32,7 @@ def judge_missing_gradients(flow: GradientFlow, missing: list[str], *, leaked: b
 
 
 def _not_declared(flow: GradientFlow, missing: list[str]) -> list[str]:
-    """Note what declared stops keep from its gradient; return the other names."""
+    """Note the parameters that declared stops cut off; return the other names."""
     declared = flow.declared
     if not declared.patterns:
         return missing
@@ -50,7 +50,7 @@ def _not_declared(flow: GradientFlow, missing: list[str]) -> list[str]:
 
 
 def _not_frozen(flow: GradientFlow, missing: list[str]) -> list[str]:
-    """Tell what is frozen and stopped alike, which is meant; return the other names."""
+    """Report parameters both frozen and stopped, which is intended; return the other names."""
     trains = flow.guard.requires_grad
     thawed = [n for n in missing if not trains[n]] if flow.subject.options.thaws else []
     if len(thawed) == len(flow.subject.names):

@@ -1,4 +1,4 @@
-"""Judges declared factors by which what passes backward is meant to differ from the slope."""
+"""Judges the declared factors of gradients that are intentionally a multiple of the slope."""
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.passing_factors import compare_passed, in_words, measured_factor

@@ -43,7 +43,7 @@ class _Taken(NamedTuple):
 
 
 def judge_rounding(flow: GradientFlow) -> Numbers:
-    """Fail gradients whose difference from float32's is none of rounding's."""
+    """Fail gradients whose difference from those of float32 is not rounding."""
     kept, flow.subject.probe = flow.subject.probe, _rounded(flow, flow.subject.probe)
     try:
         wrong, size, off = _wrong(flow)
@@ -195,7 +195,7 @@ def _place(flow: GradientFlow, name: str, size: float) -> Place:
 
 
 def _sample(gradient: Tensor) -> Tensor:
-    """Return a copy of the entries, or of so many of a large tensor, in float32."""
+    """Return a copy of the entries, or of a fixed number of them in a large tensor, in float32."""
     flat = real(gradient.to_dense()).reshape(-1)
     stride = max(1, flat.numel() // _MOST_ENTRIES) | 1
     return flat[::stride].float().clone()

@@ -48,7 +48,7 @@ def _evaluated(flow: GradientFlow) -> tuple[Tensor, set[int]]:
 
 
 def _does_without(operation: Operation, names: list[str], losses: Tensor) -> bool:
-    """Return whether an eval forward has the same losses where these parameters are moved."""
+    """Return whether an eval forward has the same losses after these parameters are moved."""
     subject = operation.flow.subject
     with subject.moved(names, 0.5):
         subject.put_back_buffers()
@@ -56,7 +56,7 @@ def _does_without(operation: Operation, names: list[str], losses: Tensor) -> boo
 
 
 def _report_ignored(flow: GradientFlow, names: list[str], trained: list[str]) -> None:
-    """Report trained parameters that an eval forward does without."""
+    """Report trained parameters that an eval forward does not use."""
     copy, place = Copies(flow.diagnosis).kept(names, training=False)
     is_certain = bool(copy) or len(names) == len(trained)
     if not is_certain and shape_noise(flow, names):

@@ -121,7 +121,7 @@ class GradientSlopes:
 
 
 def _slopes_of(flow: GradientFlow, named: Mapping[str, nn.Parameter]) -> list[Tensor]:
-    """Return the slopes that the gradients stand for: most are these themselves."""
+    """Return the slopes that the gradients represent: for most, the gradients themselves."""
     replica, factor = flow.subject.replica, flow.slopes.factor_of
     grads = {name: parameter.grad for name, parameter in named.items()}
     found = {n: drop_padding(replica, n, g) for n, g in grads.items() if g is not None}

@@ -31,7 +31,7 @@ OTHER_MODULE = (
 
 
 def judge_unused_parameters(flow: GradientFlow, names: list[str]) -> None:
-    """Report parameters of which the loss takes no notice."""
+    """Report parameters that the loss ignores."""
     _report_unused(flow, _never_reached(flow, names))
 
 
@@ -75,7 +75,7 @@ def _beyond_draws(flow: GradientFlow, names: list[str]) -> list[str]:
 
 
 def _twins(names: Sequence[str], missed: Sequence[str]) -> list[str]:
-    """Return those of some names that have the path of a missed one but for its numbers.
+    """Return the names that equal the path of a missed parameter except for numbers.
 
     Of experts in one list, those that no draw reaches are as rare as those that some reach.
     """

@@ -17,7 +17,7 @@ from gradient_check.instruments.subject import Subject
 
 @dataclass(frozen=True)
 class _Step:
-    """One step: the loss before and after (NaN: not looked at), and what did not move."""
+    """One step: the loss before and after (NaN: not measured), and the unmoved parameters."""
 
     before: float
     after: float
@@ -29,8 +29,8 @@ class _Step:
 def judge_update(flow: GradientFlow) -> Numbers:
     """Check that a step of the real optimizer changes every trained parameter, and the loss.
 
-    In a large module it takes a step for each portion of the parameters, whose gradients and
-    whose state of the optimizer alone are there then.
+    In a large module a step is taken for each portion of the parameters, with the gradients and the
+    optimizer's state of this portion alone.
     """
     if not optimizer_fits(flow.subject, flow.exam):
         return {}
@@ -46,7 +46,7 @@ def judge_update(flow: GradientFlow) -> Numbers:
 
 
 def _step(flow: GradientFlow, names: list[str], *, looks: bool) -> _Step | None:
-    """Take a step, and look at the next forward; None where it raised, which is reported."""
+    """Take a step, and look at the next forward; None if it raised, which is reported."""
     subject = flow.subject
     if subject.weights is not None:
         subject.step.optimizer.state.clear()

@@ -19,7 +19,7 @@ _ADVICE = (
 def judge_wrong_gradients(
     slopes: GradientSlopes, wrong: list[str], rough: list[str]
 ) -> tuple[list[str], list[str]]:
-    """Report what intended stops account for, then what is wrong; return what is left.
+    """Report blocks that intended stops explain, then wrong blocks; return the rest.
 
     A stop accounts for a block whose gradient is the slope while the stop's values are held.
 
@@ -50,7 +50,7 @@ def judge_wrong_gradients(
 
 
 def _parts_of(slopes: GradientSlopes, blocks: Sequence[str]) -> list[str]:
-    """Return the blocks that are no wholes; all where there are none."""
+    """Return the blocks that are no wholes; all of them if each is a whole."""
     return [block for block in blocks if block not in slopes.wholes] or list(blocks)
 
 

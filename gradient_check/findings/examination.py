@@ -112,7 +112,7 @@ def attempted(function: Callable[[], _Found], otherwise: _Found) -> _Found:
 
 
 def describe(error: BaseException) -> str:
-    """Return the class and the first line of an exception's text; for a list the first lines."""
+    """Return an exception's class and the first line of its text; for a list the first lines."""
     first = str(error).strip().splitlines()
     if first and first[0].endswith(":"):
         first = [" ".join(line.strip() for line in first)]
