@@ -47,8 +47,8 @@ def _judge(operation: Operation) -> Numbers:
         operation.flow.exam.add(
             "FAIL",
             "race",
-            f"{trouble}. Training writes to what inference reads (a class attribute, a global, "
-            "a shared tensor).",
+            f"{trouble}. Training writes to a value that inference reads (a class attribute, a "
+            "global, a shared tensor).",
         )
     else:
         operation.flow.exam.add(

@@ -1,4 +1,4 @@
-"""The gradients of one training step, and what the checks have found of them so far."""
+"""The gradients of one training step, and the checks' findings on them so far."""
 
 import math
 from collections.abc import Mapping

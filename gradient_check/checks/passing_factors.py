@@ -38,7 +38,7 @@ def measured_factor(
     return None if again.wrong or again.rough else factor
 
 
-def compare_passed(  # noqa: PLR0913 - the gradients, what is declared of them, and where to compare
+def compare_passed(  # noqa: PLR0913 - the gradients, their declarations, and the place to compare
     flow: GradientFlow,
     slopes: DeclaredSlopes,
     pattern: str,
@@ -49,7 +49,7 @@ def compare_passed(  # noqa: PLR0913 - the gradients, what is declared of them, 
 ) -> Verdict:
     """Compare the gradient into the blocks with the loss's change when the values there move.
 
-    All blocks are held, so that what leads from one to another counts as each passes it.
+    All blocks are held, so that a path from one to another counts as each block passes it.
     """
 
     def compare(limits: Limits, loss: float) -> Verdict:

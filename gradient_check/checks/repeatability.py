@@ -27,7 +27,7 @@ def judge_repeatability(flow: GradientFlow) -> Numbers:
     losses = [flow.loss, flow.subject.forward()]
     flow.forward_seconds = time.thread_time() - began
     changed = before.changed()
-    if changed or not flow.subject.is_large:  # two calls apart, what alternates is the same
+    if changed or not flow.subject.is_large:  # two calls apart, an alternating forward is the same
         losses.append(flow.subject.forward())
     relative = _spread(losses, scale)
     is_suspect = relative > flow.limits.noise or flow.exam.has("nondeterministic")

@@ -17,7 +17,7 @@ _LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights are mostly rounde
 
 
 class GradientSlopes:
-    """Compares the gradients of a flow; its state is what the comparisons have found so far.
+    """Compares the gradients of a flow; the state is the results so far.
 
     Attributes:
         verdicts: of each block that was compared, and of each whole.
@@ -76,7 +76,7 @@ class GradientSlopes:
         return [name for block in blocks for name in groups.get(block, self.flow.subject.names)]
 
     def _group(self) -> None:
-        """Group what is not grouped yet; move along the values too where that is needed."""
+        """Group the parameters not grouped yet; move along the values too if needed."""
         subject, flow = self.flow.subject, self.flow
         self.groups = self.groups or grouped(subject, flow.limits, flow.forward_seconds)
         is_wrong = any(self.verdicts[name].wrong for name in self.wholes)

@@ -143,7 +143,7 @@ def _report_unused(flow: GradientFlow, names: list[str]) -> None:
 
 
 def _keeping(flow: GradientFlow, names: list[str]) -> str | None:
-    """Return the line that keeps a value of these parameters, or replaces one of them."""
+    """Return the line that stores a value of these parameters, or replaces one of them."""
     forward = flow.diagnosis.forward
     line = line_that_replaces(flow.subject, names)
     return line or place_of_keeping(forward, is_made_before).line

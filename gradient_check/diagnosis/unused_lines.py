@@ -62,7 +62,7 @@ class UnusedLines:
         if last is None:
             return None
         line = last.entry(self.names).line
-        return Explanation(" No line after the named one uses a value computed from it.", line)
+        return Explanation(" The named line is the last to use a value computed from it.", line)
 
     def _left_out(self, name: str) -> Explanation | None:
         """Find the line that uses others of the same list, and the loop over them."""

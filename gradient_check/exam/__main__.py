@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="of each torch operation")
     parser.add_argument("--output", type=Path, help="write the answers here as JSON")
     parser.add_argument("--transformers", metavar="FOLDER", help="another version to examine")
-    parser.add_argument("--vision", metavar="FOLDER", help="where torchvision and timm are")
+    parser.add_argument("--vision", metavar="FOLDER", help="the folder of torchvision and timm")
     return parser.parse_args()
 
 

@@ -80,7 +80,7 @@ class Examination:
         """Add a finding unless it is already known.
 
         Args:
-            level: FAIL for a fault, WARN for what is worth knowing, NOTE for what was declared.
+            level: FAIL for a fault, WARN for a hint, NOTE for a declared property.
             code: of the table in `docs/checks.md`.
             message: what was found, with its remedy.
             parameters: the names of those that it concerns.
