@@ -86,8 +86,8 @@ def _report_frozen(flow: GradientFlow, names: list[str]) -> None:
     flow.exam.add(
         "FAIL",
         "graph-cut",
-        f"the forward froze {count(names)}: {some(names)}. It must not call "
-        "requires_grad_(False) on what is trained.",
+        f"the forward froze {count(names)}: {some(names)}. A forward must not call "
+        "requires_grad_(False) on trained parameters.",
         parameters=names,
         module=place.module,
         line=place.line,

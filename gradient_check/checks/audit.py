@@ -18,12 +18,12 @@ _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
 
 def judge_module(exam: Examination, module: nn.Module, names: list[str]) -> None:
-    """Report all that would make replicas or gradients impossible, or learning coarse.
+    """Report each fault that makes replicas or gradients impossible, or learning coarse.
 
     Args:
         exam: gets the findings.
         module: the caller's.
-        names: of the parameters that are to be trained.
+        names: the parameters selected for training.
     """
     for finding in _audit(module, names):
         exam.keep(finding)
@@ -39,7 +39,7 @@ def _audit(module: nn.Module, names: list[str]) -> Iterator[Finding]:
         yield Finding(
             "nothing-trainable",
             "FAIL",
-            f"none of the {len(parameters)} parameters is to be trained: {_advice(module)}",
+            f"none of the {len(parameters)} parameters is selected for training: {_advice(module)}",
         )
     coarse = [n for n in names if parameters[n].dtype in _SIXTEEN_BIT]
     if coarse:
@@ -61,8 +61,8 @@ def _advice(module: nn.Module) -> str:
         )
     if not any(True for _ in module.parameters()):
         return (
-            f"{len(list(module.buffers()))} buffers are all that the module holds. Make what is to "
-            "be learnt an nn.Parameter."
+            f"the module holds only {len(list(module.buffers()))} buffers. Make each tensor to be "
+            "learnt an nn.Parameter."
         )
     advice = advice_for_frozen(module) or "Correct `trainable`."
     return f"the selection matches no floating point parameter. {advice}"
@@ -75,8 +75,8 @@ def _audit_kinds(module: nn.Module) -> Iterator[Finding]:
             yield Finding(
                 "scripted",
                 "FAIL",
-                "a ScriptModule ignores that tensors are shared when it is copied, so a replica "
-                "of it cannot be trained. Load the eager module.",
+                "a copy of a ScriptModule does not keep tensors shared, so its replica cannot be "
+                "trained. Load the eager module.",
                 module=where,
             )
             return
@@ -84,7 +84,7 @@ def _audit_kinds(module: nn.Module) -> Iterator[Finding]:
             yield Finding(
                 "quantized",
                 "FAIL",
-                "a quantized layer has no gradient, neither for itself nor for what lies below. "
+                "a quantized layer has no gradient, neither for itself nor for the layers below. "
                 "Load the model in floating point, or quantize the weights only.",
                 module=where,
             )
@@ -114,16 +114,17 @@ def _audit_health(module: nn.Module) -> Iterator[Finding]:
         yield _named(
             "inference-tensor",
             ill,
-            "made in inference mode (or cast from one that was), where autograd has no use for it. "
-            "Build and load outside it, or call gradient_check.phases.census.heal",
+            "made in inference mode (or cast from a tensor made there), unusable for autograd. "
+            "Build and load the module outside inference mode, or call "
+            "gradient_check.phases.census.heal",
         )
     attributes = list(_unhealthy_attributes(module))
     if attributes and not ill:
-        text = "are kept from a forward in inference mode: a training forward of this very module"
+        text = "were stored by a forward in inference mode: a training forward of this same module"
         yield Finding(
             "inference-tensor",
             "WARN",
-            f"tensors in attributes {text} would fail. Keep no tensors between calls, or serve "
+            f"tensors in attributes {text} would fail. Store no tensors between calls, or serve "
             f"under no_grad: {some(attributes)}.",
         )
 
@@ -139,7 +140,7 @@ def _is_unhealthy(value: object) -> bool:
 
 
 def _total(tensor: Tensor) -> Tensor:
-    """Return the sum; it is not finite if a value is not, and may also overflow."""
+    """Return the sum: NaN or infinity if a value is, or if the sum overflows."""
     return tensor.sum(dtype=torch.float32) if tensor.dtype in _SIXTEEN_BIT else tensor.sum()
 
 

@@ -1,4 +1,4 @@
-"""Step 14: checks that the base, the caller's module and the process are as they were."""
+"""Step 14: checks that the base, the caller's module and the process are unchanged."""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ from gradient_check.findings.examination import Numbers, attempted
 from gradient_check.findings.report import NOWHERE, Place
 
 _WRITTEN = (
-    "A module must write to nothing but its own non-persistent buffers. A part that training "
-    "updates in its forward (a momentum encoder) has a copy of its own if it is selected too: "
-    "`trainable`, with `unused`."
+    "A module may write only to its own non-persistent buffers. Select a part that training "
+    "updates in its forward (a momentum encoder) as well, by `trainable` with `unused`: the part "
+    "then has its own copy."
 )
 _RESCALED = (
-    "`max_norm` rescales weights in every forward, also while the base answers: leave it out, and "
-    "rescale them where they are made and after a step."
+    "`max_norm` rescales weights in every forward, also while the base answers: remove it, and "
+    "rescale the weights when they are made and after each step."
 )
 
 
@@ -39,8 +39,8 @@ def _judge_answer(operation: Operation) -> None:
         operation.flow.exam.add(
             "FAIL",
             "base-changed",
-            "the base answers differently after training a replica: "
-            f"{apart(served, answer)}. Something is shared that must not be.",
+            f"the base answers differently after training a replica: {apart(served, answer)}. The "
+            "two share state that they must not share.",
         )
 
 
@@ -67,7 +67,7 @@ def _judge_writes(operation: Operation) -> None:
 
 
 def _rescaling(base: nn.Module, changes: list[str]) -> Place | None:
-    """Return the embedding that rescaled its weight; None where anything else has changed."""
+    """Return the embedding that rescaled its weight; None if anything else has changed."""
     written = {change.removeprefix("tensor ").split(" ")[0] for change in changes}
     parts = base.named_modules()
     own = {f"{n}.weight".lstrip("."): p for n, p in parts if getattr(p, "max_norm", None)}

@@ -17,8 +17,8 @@ _ROUNDING = 1e-6  # of numbers around 1, in float32
 def judge_blocks(slopes: GradientSlopes) -> Numbers:
     """Compare central differences by block, or by parameter if that is quick.
 
-    Where the module has 16-bit parts of its own, without these, whose rounding proves nothing;
-    the step of rounding compares that gradient with the one in 16 bits.
+    If the module has 16-bit parts of its own, the differences are taken without these parts, whose
+    rounding proves nothing; the step of rounding compares that gradient with the one in 16 bits.
     """
     if not slopes.flow.can_lift:
         return _judge(slopes)
@@ -50,10 +50,10 @@ def _judge(slopes: GradientSlopes) -> Numbers:
 
 
 def _confirmed(slopes: GradientSlopes, wrong: list[str]) -> list[str]:
-    """Return the blocks that are wrong at other points near by as well.
+    """Return the blocks that are wrong at nearby points too.
 
-    Next to a kink (a maximum of two equals, say) a difference is the mean of two slopes, but not
-    at every point.
+    At a kink (a maximum of two equals, say) a difference is the mean of two slopes; at nearby
+    points it is one slope.
     """
     for number in range(1, _POINTS + 1):
         if not wrong:
@@ -71,9 +71,9 @@ def _judge_noise(flow: GradientFlow) -> None:
     flow.exam.add(
         "FAIL",
         "flat",
-        f"the loss is {flow.loss:.1e} wherever the parameters are, which is rounding "
-        "noise, and so is its gradient: nothing can be trained. Compare the output with "
-        "something other than itself.",
+        f"the loss is {flow.loss:.1e} for all values of the parameters, and both the loss and its "
+        "gradient are rounding noise: nothing can be trained. Compare the output with something "
+        "other than itself.",
     )
 
 
@@ -101,7 +101,7 @@ def _note_unverified(exam: Examination, names: list[str]) -> None:
 def _unverified(
     verdicts: Mapping[str, Verdict], shares: Mapping[str, Mapping[str, float]]
 ) -> list[str]:
-    """Return the parameters of whose gradients half could be wrong unseen.
+    """Return the parameters whose gradients could be wrong by half, unseen by differences.
 
     Their share of the predicted change is small beside the noise, or beside their block's error.
     """
@@ -116,6 +116,6 @@ def _unverified(
 
 
 def _is_below_noise(verdict: Verdict) -> bool:
-    """Return whether noise hides all that differences could say of a gradient."""
+    """Return whether noise hides the whole gradient from differences."""
     is_judged = verdict.wrong or verdict.rough
     return not is_judged and verdict.predicted <= 2 * verdict.noise

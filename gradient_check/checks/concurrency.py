@@ -14,10 +14,10 @@ _REPEATS = 3
 
 
 def judge_concurrency(operation: Operation) -> Numbers:
-    """Check that inferences in two threads during a step answer as before it.
+    """Check that inferences in two threads during a step answer as before the step.
 
-    Inferences that disturb each other, but not the training, are a warning: some libraries
-    change their modules while they run, and a process that serves runs one at a time.
+    Inferences that disturb only each other are a warning: some libraries change their modules while
+    they run, and a serving process runs one inference at a time.
     """
     draws, loss = operation.draws, operation.flow.subject.loss
     loss.recorder = None if draws is None else DrawsAgain(draws)
@@ -47,21 +47,21 @@ def _judge(operation: Operation) -> Numbers:
         operation.flow.exam.add(
             "FAIL",
             "race",
-            f"{trouble}. Training writes to what inference reads (a class attribute, a global, "
-            "a shared tensor).",
+            f"{trouble}. Training writes to a value that inference reads (a class attribute, a "
+            "global, a shared tensor).",
         )
     else:
         operation.flow.exam.add(
             "WARN",
             "race",
-            f"{trouble}, but none alone: two inferences at the same time disturb each other. "
-            "Let one thread serve this module.",
+            f"{trouble}, but a single inference agrees: two inferences at the same time disturb "
+            "each other. Let one thread serve this module.",
         )
     return {}
 
 
 def _repeats(operation: Operation) -> bool:
-    """Return whether an inference on another thread, with the recorded draws, is the first."""
+    """Return whether an inference on another thread, with the recorded draws, repeats the first."""
     subject = operation.flow.subject
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(subject.serve, subject.base)
@@ -71,7 +71,7 @@ def _repeats(operation: Operation) -> bool:
 
 
 def _trouble_of(operation: Operation, threads: int) -> str:
-    """Run inferences on some threads during a step; return what went wrong, as a phrase."""
+    """Run inferences on some threads during a step; return a phrase for the fault, if any."""
     subject = operation.flow.subject
     calls: list[Callable[[], Tensor]] = [lambda: subject.serve(subject.base)] * 2
     with ThreadPoolExecutor(threads) as pool:

@@ -10,7 +10,9 @@ from gradient_check.findings.examination import Examination, describe
 from gradient_check.instruments.graph import reached_leaves
 
 _NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
-_KEPT_ADVICE = ". It has an earlier forward's graph: keep `.detach()`ed values, or check before it."
+_KEPT_ADVICE = (
+    ". It has an earlier forward's graph: store `.detach()`ed values, or check before that."
+)
 
 
 def _find_uncopied(module: nn.Module) -> tuple[str, str] | None:
@@ -50,7 +52,7 @@ def report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> N
 def _report_derived(
     exam: Examination, module: nn.Module, value: object, place: str, line: str | None
 ) -> None:
-    """Report what was computed from parameters of its own when the module was made."""
+    """Report an attribute that was computed from an unregistered parameter."""
     tensors = [each for each in tree_leaves(value) if isinstance(each, Tensor) and each.grad_fn]
     known = {id(p) for p in module.parameters()}
     leaves = {i: leaf for tensor in tensors for i, leaf in reached_leaves(tensor).items()}
@@ -58,8 +60,9 @@ def _report_derived(
         exam.add(
             "FAIL",
             "unregistered",
-            "an attribute was computed from an nn.Parameter that nothing registers (`.to(...)`, a "
-            "product), so no optimizer gets it. Assign the parameter itself, made of the values.",
+            "an attribute was computed from an unregistered nn.Parameter (`.to(...)`, a product), "
+            "so no optimizer gets the parameter. Compute the values first, and assign an "
+            "nn.Parameter made of them.",
             module=place,
             line=line,
         )

@@ -13,9 +13,9 @@ def first_difference(earlier: Recorder, later: Recorder, names: Mapping[int, str
     """Return the place of that call in the later forward; no place if the two agree.
 
     Args:
-        earlier: of one forward.
-        later: of another at the same values and inputs.
-        names: of modules, by their ids.
+        earlier: the record of one forward.
+        later: the record of another forward at the same values and inputs.
+        names: the names of modules, by their ids.
     """
     own = dict(names)
     for one, other in zip(earlier.events, later.events, strict=False):

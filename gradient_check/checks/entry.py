@@ -35,8 +35,8 @@ def judge_entry(exam: Examination, entry: Callable[..., object]) -> None:
             "FAIL",
             "async-decorated",
             f"{function.__qualname__} {how} and decorated with torch's {_mode_behind(wrapper)}: "
-            "the mode ends before the body runs, and the wrapper is no longer seen as async. Take "
-            "the decorator off, and set the mode round the synchronous calls inside.",
+            "the mode ends before the body runs, and the wrapper is no longer seen as async. "
+            "Remove the decorator, and set the mode around the synchronous calls inside.",
             line=definition(function),
         )
 
@@ -64,7 +64,7 @@ def _mode_behind(wrapper: Callable[..., object]) -> str:
 
 
 def _how_it_waits(function: Callable[..., object], entry: object) -> str | None:
-    """Return how a function defers its body, or another's; None if it does not."""
+    """Return how a function defers a body, its own or another's; None if it defers none."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return "is async"
     if inspect.isgeneratorfunction(function):
@@ -145,7 +145,7 @@ def _is_ready(value: ast.expr) -> bool:
 
 
 def _promises_later(function: Callable[..., object]) -> bool:
-    """Return whether the annotation is an iterator or awaitable, but no class of a file."""
+    """Return whether the annotation is an iterator or awaitable other than a class of files."""
     try:
         annotation = inspect.get_annotations(function, eval_str=True).get("return")
     except Exception:  # noqa: BLE001 - an annotation in quotes may be any expression

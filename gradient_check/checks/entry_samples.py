@@ -12,9 +12,9 @@ _ROW = 4_096
 
 
 class EntrySamples:
-    """Entries of parameters, the one of the largest gradient among them.
+    """Entries of parameters, including the entry of the largest gradient.
 
-    Its state is these entries before a step, with which those after it are compared.
+    The state is the entries before a step, for comparison with the entries after the step.
 
     Attributes:
         sparse: the parameters with a sparse gradient.
@@ -27,7 +27,7 @@ class EntrySamples:
         self._before: dict[str, Tensor] = {}
 
     def take(self) -> None:
-        """Note what the optimizer is about to change: those with a gradient other than 0."""
+        """Store entries of the parameters that the optimizer will change: those with a gradient."""
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
             if gradient is not None and gradient.is_sparse:

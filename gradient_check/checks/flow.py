@@ -1,4 +1,4 @@
-"""The gradients of one training step, and what the checks have found of them so far."""
+"""The gradients of one training step, and the checks' findings on them so far."""
 
 import math
 from collections.abc import Mapping
@@ -30,10 +30,11 @@ class GradientFlow:
         stand_ins: stops that account for gradients which are not the loss's slope.
         kinds: the custom functions that the forward uses.
         is_coarse: whether the module, checked in float32, passes through 16 bits of its own.
-        can_lift: whether it can be run without these, and is small.
-        loss_rounding: of the loss.
-        partly_zero: the parameters some of whose gradient's entries are 0.
-        moving_zeros: those of which such entries move the loss, by their portion's first name.
+        can_lift: whether the module can run without these 16 bits, and is small.
+        loss_rounding: the rounding of the loss.
+        partly_zero: the parameters whose gradient is 0 in some entries.
+        moving_zeros: the parameters whose such entries move the loss, by the first name of their
+            portion.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class GradientFlow:
         self.guard.remember(t for i, t in self.reached.items() if i not in own)
 
     def measure(self) -> tuple[list[str], list[str]]:
-        """Note norms, and grounds for later checks; return what is not finite, and what is 0."""
+        """Store norms, and grounds for later checks; return nonfinite and zero gradients."""
         facts: dict[str, GradientFacts] = {}
         for names in self.subject.held_first() if self.has_graph else ():
             found = self.subject.held.facts_of(names)

@@ -48,7 +48,7 @@ def judge_forward(flow: GradientFlow) -> Numbers:
 
 
 def _find_declared(flow: GradientFlow) -> None:
-    """Find where declared blocks begin; they are held in all comparisons."""
+    """Find the starts of the declared blocks, which all comparisons hold."""
     find = flow.slopes.find
     attempted(lambda: find(flow.subject, flow.diagnosis.names, flow.kinds), None)
     flow.stand_ins = StandIns(flow.subject, sites=flow.slopes.sites)
@@ -78,17 +78,17 @@ def _explain_inference_tensor(flow: GradientFlow, user: Place) -> tuple[str, Pla
     place = flow.diagnosis.forward.inference_mode()
     if place.line:
         return (
-            " The forward itself runs a part in inference mode, whose results no gradient may "
-            "pass. Take that mode out; for a part that is not trained use no_grad.",
+            " The forward itself runs a part in inference mode, and no gradient can pass the "
+            "results. Remove that mode; for an untrained part use no_grad.",
             place,
         )
     hint = (
-        " A tensor made by an inference is kept somewhere and used in training"
-        f"{flow.diagnosis.forward.kept_tensors()}: keep none, or serve under no_grad "
+        " Training uses a tensor that an inference made and "
+        f"stored{flow.diagnosis.forward.kept_tensors()}: store none, or serve under no_grad "
         "(serve_mode, or SERVE_MODE in the environment)."
     )
     maker = maker_of_inference_tensor(flow.diagnosis.forward)
-    return (f"{hint} The named call makes it.", maker) if maker.line else (hint, user)
+    return (f"{hint} The named call makes that tensor.", maker) if maker.line else (hint, user)
 
 
 def _judge_tampering(flow: GradientFlow) -> None:
@@ -99,7 +99,7 @@ def _judge_tampering(flow: GradientFlow) -> None:
         flow.exam.add(
             "WARN" if is_librarys else "FAIL",
             code or "flags-changed",
-            f"the forward changed what it must leave alone: {text}. Use a context manager "
+            f"the forward did not restore state that it changed: {text}. Use a context manager "
             "that ends inside the forward.",
             module=place.module,
             line=place.line,
@@ -107,7 +107,7 @@ def _judge_tampering(flow: GradientFlow) -> None:
 
 
 def _judge_loss(flow: GradientFlow) -> None:
-    """Judge whether the losses have an allowed shape and are finite; name what made them else."""
+    """Judge whether the losses have an allowed shape and are finite; name the line at fault."""
     subject, exam, forward = flow.subject, flow.exam, flow.diagnosis.forward
     if not subject.loss.shape_fits:
         shape = subject.loss.shape  # a diagnosis runs other forwards

@@ -37,7 +37,7 @@ def judge_frozen(flow: GradientFlow) -> Numbers:
 
 
 def _judge_free(flow: GradientFlow, frozen: Collection[str], free: Collection[str]) -> None:
-    """Check that parameters that got a gradient get one beside the frozen ones too."""
+    """Check that the free parameters still get gradients while the others are frozen."""
     subject, norms = flow.subject, flow.gradient_norms
     with _freezing(subject, frozen):
         error = _error_of_a_step(subject)
@@ -48,9 +48,9 @@ def _judge_free(flow: GradientFlow, frozen: Collection[str], free: Collection[st
     flow.exam.add(
         "FAIL",
         "graph-cut",
-        f"{count(lost)} without a gradient as soon as what your module freezes is frozen: "
-        f"{some(lost)}{error}. Checkpoint with use_reentrant=False, or let the inputs of what "
-        "is recomputed require a gradient.",
+        f"{count(lost)} without a gradient when the parameters that your module freezes are "
+        f"frozen: {some(lost)}{error}. Checkpoint with use_reentrant=False, or let the inputs of "
+        "the recomputed part require a gradient.",
         parameters=lost,
         module=place.module,
         line=place.line,

@@ -1,4 +1,4 @@
-"""What the plain attributes of a module hold: an inference that adds to it has kept something."""
+"""The tensors in the plain attributes of a module: an inference that stores a tensor adds one."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Step 4: checks that the base serves, and answers alike twice."""
+"""Step 4: checks that the base serves, and gives the same answer twice."""
 
 from gradient_check.checks.operation import Operation, close
 from gradient_check.findings.examination import Numbers, describe
@@ -8,7 +8,7 @@ from gradient_check.phases.census import Census, count_hooks
 
 
 def judge_inference(operation: Operation) -> Numbers:
-    """Run inference first, as in production, so that it fills whatever caches there are."""
+    """Run inference first, as in production, so that it fills all caches."""
     flow = operation.flow
     subject, exam = flow.subject, flow.exam
     try:
@@ -46,6 +46,6 @@ def _note_hooks(operation: Operation) -> None:
         operation.flow.exam.add(
             "WARN",
             "late-hooks",
-            f"the first inference set hooks on {some(added)}. Set them where the module is "
-            "built, once: a process that serves takes a later one for damage to its base.",
+            f"the first inference set hooks on {some(added)}. Set hooks once, when the module is "
+            "built: a serving process takes a later hook for damage to its base.",
         )

@@ -1,4 +1,4 @@
-"""Reports a later step's failing backward, and the line that kept a graph for it."""
+"""Reports a later step's failing backward, and the line that stored a graph for it."""
 
 from torch import Tensor, nn
 
@@ -20,7 +20,7 @@ def report_later_backward(flow: GradientFlow, error: Exception) -> None:
         f"the backward of a second step raised {describe(error)}. {remedy(str(error))}"
         + (f" {keeper} keeps a graph: detach it." if keeper else "")
         + (
-            " A later forward uses what the named line keeps of an earlier one."
+            " A later forward uses a value that the named line stored in an earlier forward."
             if kept.line
             else ""
         ),
@@ -30,7 +30,7 @@ def report_later_backward(flow: GradientFlow, error: Exception) -> None:
 
 
 def keeping_of(flow: GradientFlow) -> Place:
-    """Return the line that keeps a result and its graph, which a later forward reuses."""
+    """Return the line that stores a result with its graph, which a later forward reuses."""
     return place_of_keeping(flow.diagnosis.forward, _is_older)
 
 
@@ -72,10 +72,10 @@ def remedy(text: str) -> str:
     if "number of gradients" in text or "invalid gradient" in text:
         return "Return one gradient for each input of forward, of its shape, or None."
     if "second time" in text:
-        return "Leave backward to the training step, and keep no graph for a second forward."
+        return "Call backward in the training step alone, and store no graph for a second forward."
     if "modified by an inplace operation" in text:
-        return "Tensors that the graph saved must not be written to."
+        return "Do not write to tensors that the graph saved."
     return (
-        "The code that is named, a hook or a function's backward, raised it: correct it there, or "
+        "The named code, a hook or a function's backward, raised the error: correct that code, or "
         "leave it out of training."
     )

@@ -1,7 +1,7 @@
-"""Finds results of an inference's weights kept outside the module: in a closure, global or class.
+"""Finds values that an inference computed from weights and stored outside the module.
 
-Base and replica share these, so a fresh replica has them too. They show as inference tensors among
-the arguments of an eval forward.
+Base and replica share a closure, a global or a class, so a fresh replica has such values too. The
+values appear as inference tensors among the arguments of an eval forward.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ class InferenceTensors(TorchFunctionMode):
     """Looks for inference tensors among the arguments of calls.
 
     Attributes:
-        found: whether there were any.
+        found: whether a call had one.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class InferenceTensors(TorchFunctionMode):
 
 
 def evaluated_under_watch(flow: GradientFlow) -> Tensor:
-    """Return the losses of an eval forward; report its uses of an inference's weights."""
+    """Return the losses of an eval forward; report its uses of an inference's values."""
     watch = InferenceTensors()
     flow.subject.loss.recorder = watch
     try:
@@ -66,8 +66,8 @@ def _report(flow: GradientFlow) -> None:
         flow.exam.add(
             "FAIL",
             "stale-forward",
-            "a forward goes on with what an inference computed from other weights, and keeps in a "
-            "closure, a global or a class. Keep nothing that was computed from weights.",
+            "a forward uses a value that an inference computed from other weights and stored in a "
+            "closure, a global or a class. Store no value that was computed from weights.",
             module=place.module,
             line=place.line,
         )

@@ -28,12 +28,12 @@ _Slots = Sequence[tuple[str, str]]
 
 
 def judge_later_inferences(operation: Operation, served: nn.Module, before: Holdings) -> None:
-    """Fail an inference that goes on with what an earlier one of the same module kept.
+    """Fail an inference that uses a value stored by an earlier inference of the same module.
 
     Args:
         operation: the base, whose replica is served.
         served: a replica that has run its first inference.
-        before: what its attributes held before that.
+        before: the tensors that its attributes held before that inference.
     """
     flow = operation.flow
     added = [
@@ -59,8 +59,8 @@ def _losses(subject: Subject) -> tuple[Tensor, Tensor] | None:
     """Return the losses of a later inference at other weights, and of a first one there.
 
     Between the two a training forward runs, and the module is put in training and back, as a loop
-    does: what either forgets is no fault. None where the training forward alone changes what
-    inference answers, by a counter, say.
+    does: a value that either drops is no fault. The result is None if the training forward alone
+    changes the answers of inference, by a counter, say.
     """
     with fresh_replica(subject):
         replica = subject.replica
@@ -89,16 +89,16 @@ def _report(flow: GradientFlow, added: _Slots, losses: str) -> None:
     flow.exam.add(
         "FAIL",
         "stale-forward",
-        "an inference goes on with what an earlier one of the same module kept, computed from "
-        f"other weights: {losses}, the latter of a replica that never ran. Keep nothing that "
-        "was computed from weights, or forget it in `train`.",
+        "an inference uses a value that an earlier inference of the same module computed from "
+        f"other weights and stored: {losses}, the latter of a replica that never ran. Store no "
+        "value that was computed from weights, or drop it in `train`.",
         module=place.module,
         line=place.line,
     )
 
 
 def _place(subject: Subject, added: _Slots) -> Place:
-    """Return the line that keeps a result of an inference which the next one uses."""
+    """Return the line that stores a result of an inference for the next inference."""
     with fresh_replica(subject):
         earlier = _recorded(subject)
         retention = Retention(subject, earlier)
@@ -114,7 +114,7 @@ def _place(subject: Subject, added: _Slots) -> Place:
 
 
 def _place_of_attribute(subject: Subject, retention: Retention, added: _Slots) -> Place:
-    """Return the line that gives an attribute what no recorded call made: a layer, say."""
+    """Return the line that sets an attribute to a value of no recorded call: a layer, say."""
     names = module_names(subject.replica)
     for path, name in added:
         line = retention.line_of_attribute(path, name, lambda: _serve(subject))

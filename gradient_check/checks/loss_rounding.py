@@ -1,7 +1,7 @@
-"""Measures the rounding of a loss, which its value does not show if its terms cancel.
+"""Measures the rounding of a loss, which the loss's value hides if its terms cancel.
 
 Two means around 100 with a difference of 0.001 give that difference to 1e-5 at best. Along steps
-too short to bend it, a loss without rounding lies on a line, whatever its slope.
+too short to bend it, a loss without rounding lies on a line of any slope.
 """
 
 import math
@@ -27,9 +27,9 @@ SHORT = 1e-5
 
 
 class LossRounding:
-    """The rounding of a subject's loss, measured where a check would fail without it.
+    """The rounding of a subject's loss, measured if a check would fail without it.
 
-    Its state is what was measured last, since several checks ask for the same.
+    The state is the last measurement, since several checks need the same one.
 
     Args:
         subject: the subject, whose parameters have their gradients.

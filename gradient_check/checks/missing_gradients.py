@@ -7,7 +7,7 @@ from gradient_check.findings.report import Place, count, some
 from gradient_check.instruments.sources import is_in_library
 
 _KEEP = "Keep the values in torch, with their graph, from the parameter to the loss."
-_GIVE = "Let the backward that is named return a gradient for each input that needs one."
+_GIVE = "Let the named backward return a gradient for each input that needs one."
 
 
 def judge_missing_gradients(flow: GradientFlow, missing: list[str], *, leaked: bool) -> None:
@@ -32,7 +32,7 @@ def judge_missing_gradients(flow: GradientFlow, missing: list[str], *, leaked: b
 
 
 def _not_declared(flow: GradientFlow, missing: list[str]) -> list[str]:
-    """Note what declared stops keep from its gradient; return the other names."""
+    """Note the parameters that declared stops cut off; return the other names."""
     declared = flow.declared
     if not declared.patterns:
         return missing
@@ -50,7 +50,7 @@ def _not_declared(flow: GradientFlow, missing: list[str]) -> list[str]:
 
 
 def _not_frozen(flow: GradientFlow, missing: list[str]) -> list[str]:
-    """Tell what is frozen and stopped alike, which is meant; return the other names."""
+    """Report parameters both frozen and stopped, which is intended; return the other names."""
     trains = flow.guard.requires_grad
     thawed = [n for n in missing if not trains[n]] if flow.subject.options.thaws else []
     if len(thawed) == len(flow.subject.names):
@@ -68,8 +68,8 @@ def _tell_frozen(flow: GradientFlow, names: list[str], place: Place, *, is_libra
     flow.exam.add(
         "NOTE" if is_librarys else "WARN",
         "frozen",
-        f"{count(names)} frozen in your module, and kept from the gradient besides: "
-        f"{some(names)}. To train them, take out the stop that is named too.",
+        f"{count(names)} frozen in your module, and also cut off from the gradient: {some(names)}. "
+        "To train them, remove the named stop too.",
         parameters=names,
         module=place.module,
         line=place.line,
@@ -92,7 +92,7 @@ def _report_cut(flow: GradientFlow, names: list[str]) -> None:
 def _kind_of_cut(flow: GradientFlow, names: list[str]) -> tuple[str, str]:
     own = flow.subject.parameters
     if any(id(own[name]) in flow.reached for name in names):
-        return "grad-none", "to which backward gives nothing, although in the graph"
+        return "grad-none", "in the graph, but without a gradient from backward"
     all_missing = not flow.gradient_norms
     if all_missing and flow.has_graph:
         return "no-gradient", "without a gradient: the loss's graph begins elsewhere"

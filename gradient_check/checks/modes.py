@@ -14,7 +14,7 @@ def judge_modes(exam: Examination, entry: Callable[..., object] | None) -> Numbe
 
     Args:
         exam: gets the findings.
-        entry: a function that a server calls; None where there is none.
+        entry: a function that a server calls; None if no function is given.
     """
     wanted = ThreadModes(grad=True, inference=False, autocast=False)
     found = run_adaptation(lambda _: ThreadModes.current(), nn.PReLU(), ())

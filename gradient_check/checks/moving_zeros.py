@@ -10,7 +10,7 @@ from gradient_check.instruments.padding import ignoring_padding
 
 
 def note_moving_zeros(flow: GradientFlow, portion: list[str]) -> None:
-    """Look, once, for such entries in a portion; of a large module, best while it is held."""
+    """Look once for such entries in a portion; in a large module, best while it is held."""
     if flow.limits is not differences.SIXTEEN_BIT and portion[0] not in flow.moving_zeros:
         norms = flow.gradient_norms
         names = [n for n in norms if norms[n] > 0 and n in flow.partly_zero]

@@ -1,4 +1,4 @@
-"""What the base serves and holds while a replica of it is trained, for the checks of serving."""
+"""The answers and the state of the base while its replica is trained, for the checks of serving."""
 
 from collections.abc import Mapping
 
@@ -17,10 +17,10 @@ class Operation:
     """The base in operation; its state lasts from the first inference to the last check.
 
     Attributes:
-        flow: the gradients of its replica.
+        flow: the gradients of the base's replica.
         same: how far two losses of the same values may be apart, relative.
-        census: of the base; what differs from it later is a change.
-        early_changes: to a base that was to lie in the caller's memory.
+        census: the census of the base; a later difference from it is a change.
+        early_changes: the changes to a base that was to share the caller's memory.
         served: the losses of the first inference; None before it.
         draws: the noise of an inference that draws some.
     """
@@ -45,7 +45,7 @@ class Operation:
         return self.early_changes + [c for c in changes if not c.startswith("process flag")]
 
     def changes_at_end(self) -> list[str]:
-        """Return all changes to the base; what lies in the caller's memory is read once."""
+        """Return all changes to the base; tensors in the caller's memory are read once."""
         theirs = self.flow.guard.tensors
         own = dict(self.flow.subject.base.named_parameters(remove_duplicate=False))
         own = {name: p for name, p in own.items() if name in theirs}  # a forward may add others

@@ -22,7 +22,7 @@ def optimizer_fits(subject: Subject, exam: Examination) -> bool:
             "FAIL",
             "optimizer",
             f"{type(optimizer).__name__}.step needs a closure, and a training step gives none. "
-            "Choose one that steps by the gradients that are there, such as torch.optim.AdamW.",
+            "Choose an optimizer that steps by existing gradients, such as torch.optim.AdamW.",
         )
         return False
     held = [id(p) for group in groups for p in group["params"]]
@@ -33,9 +33,9 @@ def optimizer_fits(subject: Subject, exam: Examination) -> bool:
         exam.add(
             "FAIL",
             "not-optimized",
-            f"the optimizer leaves out {len(left_out)} trained parameters ({some(left_out)}) "
-            f"and holds {foreign} that are not the replica's. Build it on the parameters that "
-            "it is given.",
+            f"the optimizer leaves out {len(left_out)} trained parameters ({some(left_out)}) and "
+            f"holds {foreign} that are not the replica's. Build the optimizer from the parameters "
+            "that are passed for it.",
             parameters=left_out,
         )
         return False

@@ -1,4 +1,4 @@
-"""Measures what passes backward into a block, as a factor of the slope there."""
+"""Measures the gradient that passes into a block, as a factor of the slope there."""
 
 import math
 from dataclasses import replace
@@ -16,11 +16,11 @@ _COARSE = 0.05  # a limit above it is that of 16 bits, where a factor has fewer 
 def measured_factor(
     flow: GradientFlow, slopes: DeclaredSlopes, pattern: str, expected: float = 1.0
 ) -> float | None:
-    """Return what passes backward at a pattern's blocks over the slope there; None: no one factor.
+    """Return the gradient at a pattern's blocks over the slope there; None: not a single factor.
 
     Args:
         flow: the gradients.
-        slopes: what is declared of them, the pattern among it.
+        slopes: the declarations, including the pattern.
         pattern: of the blocks.
         expected: the factor, unless differences say otherwise.
     """
@@ -38,7 +38,7 @@ def measured_factor(
     return None if again.wrong or again.rough else factor
 
 
-def compare_passed(  # noqa: PLR0913 - the gradients, what is declared of them, and where to compare
+def compare_passed(  # noqa: PLR0913 - the gradients, their declarations, and the place to compare
     flow: GradientFlow,
     slopes: DeclaredSlopes,
     pattern: str,
@@ -47,9 +47,9 @@ def compare_passed(  # noqa: PLR0913 - the gradients, what is declared of them, 
     ways: tuple[DirectionKind, ...],
     loss: float | None = None,
 ) -> Verdict:
-    """Compare what passes backward into the blocks with the loss's change when values move there.
+    """Compare the gradient into the blocks with the loss's change when the values there move.
 
-    All blocks are held, so that what leads from one to another counts as each passes it.
+    All blocks are held, so that a path from one to another counts as each block passes it.
     """
 
     def compare(limits: Limits, loss: float) -> Verdict:
@@ -70,10 +70,10 @@ def compare_passed(  # noqa: PLR0913 - the gradients, what is declared of them, 
 
 
 def _stops_of(flow: GradientFlow) -> StandIns:
-    """Return the stops that are meant, which are held too: a loss may not move without (GRPO's)."""
+    """Return the intended stops, which are held too; else a loss may be constant (GRPO's)."""
     return find_stand_ins(flow.subject, flow.diagnosis.names, flow.declared, flow.slopes.sites)
 
 
 def in_words(factor: float | None) -> str:
-    """Return what passes backward as a phrase."""
+    """Return the passed gradient as a phrase."""
     return "no multiple of the slope" if factor is None else f"the slope times {factor:.3g}"

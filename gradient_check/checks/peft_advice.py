@@ -27,8 +27,8 @@ def _advice_of(part: Any, name: str) -> str:  # noqa: ANN401 - a module with PEF
         return ""
     if getattr(part, "merged", False):
         return (
-            "The adapter is merged into the base's weights, so that its own are not used: call "
-            "`unmerge_adapter()` before training."
+            "The adapter is merged into the base's weights, so the adapter's own weights are not "
+            "used: call `unmerge_adapter()` before training."
         )
     if getattr(part, "disable_adapters", False):
         return "The adapter is disabled: call `enable_adapter_layers()` before training."

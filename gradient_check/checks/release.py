@@ -28,8 +28,9 @@ def judge_release(flow: GradientFlow) -> Numbers:
         flow.exam.add(
             "FAIL",
             "stale-forward",
-            f"a forward computes with what an earlier one kept, with its graph ({some(alive)}"
-            "): backward would go through freed or overwritten values. Keep it `.detach()`ed.",
+            "a forward computes with a value that an earlier forward stored with its graph "
+            f"({some(alive)}): backward would go through freed or overwritten values. Store the "
+            "value `.detach()`ed.",
             module=place.module,
             line=place.line,
         )
@@ -42,7 +43,7 @@ def judge_release(flow: GradientFlow) -> Numbers:
             "leak",
             f"{len(alive)} nodes of a forward's graph ({some(alive)}) stay in memory after it"
             + (f", kept by {keeper}" if keeper else "")
-            + ". Keep `.detach()`ed values or plain numbers.",
+            + ". Store `.detach()`ed values or plain numbers.",
             module=keeper,
         )
     return {"kept nodes": len(alive)}

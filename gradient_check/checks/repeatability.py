@@ -20,14 +20,14 @@ _ELSEWHERE = 5
 
 
 def judge_repeatability(flow: GradientFlow) -> Numbers:
-    """Fail a forward that alternates, warn of noise; hold still what it keeps of its inputs."""
+    """Fail a forward that alternates, warn of noise; hold its state from inputs."""
     before = PlainState(flow.subject.replica)
     scale = max(flow.scale, 1e-30)
     began = time.thread_time()  # of this thread alone: the blocks do not depend on the load
     losses = [flow.loss, flow.subject.forward()]
     flow.forward_seconds = time.thread_time() - began
     changed = before.changed()
-    if changed or not flow.subject.is_large:  # two calls apart, what alternates is the same
+    if changed or not flow.subject.is_large:  # two calls apart, an alternating forward is the same
         losses.append(flow.subject.forward())
     relative = _spread(losses, scale)
     is_suspect = relative > flow.limits.noise or flow.exam.has("nondeterministic")
@@ -50,7 +50,7 @@ def _spread(losses: Sequence[float], scale: float) -> float:
 
 
 def _explained(flow: GradientFlow, scale: float) -> bool:
-    """Report, or hold still, what the forward keeps from call to call; False: it is noise."""
+    """Report, or hold, the state that lasts from call to call; return False for noise."""
 
     def differ(losses: Sequence[float]) -> bool:
         return not _spread(losses, scale) <= flow.limits.noise  # NaN counts as different
@@ -74,7 +74,7 @@ def _explained(flow: GradientFlow, scale: float) -> bool:
 
 
 def _kept(flow: GradientFlow, start: PlainState) -> list[tuple[str, str]]:
-    """Return what a forward leaves otherwise, where the weights are others."""
+    """Return the attributes that a forward changes at other weights."""
     with flow.subject.moved(flow.subject.names, salt=_ELSEWHERE):
         flow.subject.forward()
         return start.changed()
@@ -83,7 +83,7 @@ def _kept(flow: GradientFlow, start: PlainState) -> list[tuple[str, str]]:
 def _losses_with(
     flow: GradientFlow, start: PlainState, slots: Collection[tuple[str, str]]
 ) -> list[float]:
-    """Return the losses of forwards before each of which these attributes are put back."""
+    """Return the losses of forwards, with these attributes restored before each."""
     losses = []
     for _ in range(_REPEATS):
         start.put_back(slots)
@@ -92,7 +92,7 @@ def _losses_with(
 
 
 def _period(losses: Sequence[float], differ: Callable[[Sequence[float]], bool]) -> int | None:
-    """Return after how many calls the losses repeat, if they do; those of noise never do."""
+    """Return after how many calls the losses repeat, if they do; with noise they never do."""
     for period in range(2, _LONGEST_PERIOD + 1):
         pairs = zip(losses, losses[period:], strict=False)
         if not any(differ(pair) for pair in pairs):
@@ -106,29 +106,30 @@ def _report(flow: GradientFlow, slot: tuple[str, str] | None) -> None:
     kept = ""
     if slot is not None:
         path = ".".join(filter(None, slot))
-        kept = f" with what it keeps in `{path}`"
+        kept = f" by its state in `{path}`"
         part = flow.subject.replica.get_submodule(slot[0])
         place = Place(names.get(id(part)), place.line)
     flow.exam.add(
         "FAIL",
         "alternating",
         f"the forward computes another function from call to call{kept}, at the same values, "
-        "inputs and seed: a gradient belongs to the call that made it, or, where backward "
-        "recomputes a part, to none. Pass the step as an argument, or change it between steps "
-        "outside the forward.",
+        "inputs and seed: a gradient belongs to the call that made it, or, if backward recomputes "
+        "a part, to no call. Pass the step as an argument, or change it between steps outside the "
+        "forward.",
         module=place.module,
         line=place.line,
     )
 
 
 def _hold(flow: GradientFlow, start: PlainState, slots: Sequence[tuple[str, str]]) -> None:
-    """Put what is kept of the inputs back before each forward; take the gradients again."""
+    """Restore the state taken from inputs before each forward; take the gradients again."""
     names = [".".join(filter(None, slot)) for slot in slots]
     flow.exam.add(
         "WARN",
         "nondeterministic",
-        f"the forward goes on from what an earlier call left in {some(names)}; the test holds "
-        "it still. Reset it before each sequence, lest one request be answered with another's.",
+        f"the forward continues from the values that an earlier call left in {some(names)}; the "
+        "test restores them before each forward. Reset these values before each sequence; "
+        "otherwise one request is answered with another's.",
     )
     flow.subject.hold_state(lambda: start.put_back(slots))
     flow.loss = flow.subject.gradients(flow.observe)

@@ -13,8 +13,8 @@ def judge_replica(operation: Operation) -> Numbers:
         operation.flow.exam.add(
             "FAIL",
             "replica",
-            f"a replica answers differently from the base: {apart(operation.served, answer)}. Its "
-            "structure was not copied whole; keep state in parameters, buffers or plain "
+            f"a replica answers differently from the base: {apart(operation.served, answer)}. The "
+            "structure was not copied completely; store state in parameters, buffers or plain "
             "attributes.",
         )
     return {}

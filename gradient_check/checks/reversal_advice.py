@@ -1,4 +1,4 @@
-"""Says how to declare that what passes backward is meant to be the slope times a factor."""
+"""Says how to declare that the gradient is intentionally the slope times a factor."""
 
 import math
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ _FEW = 1e-3  # how far the factors of several parameters may be apart
 
 
 def advice_for(flow: GradientFlow, place: Place, ratios: Mapping[str, float]) -> str:
-    """Say how to declare what happens at a place if it multiplies the slope; '' if it does not.
+    """Say how to declare a place that multiplies the slope; return '' if it does not.
 
     Args:
         flow: the gradients.
-        place: of the fault.
-        ratios: of wrong parameters, measured change over the gradient's.
+        place: the place of the fault.
+        ratios: the measured change over the predicted change, for each wrong parameter.
     """
     for pattern in filter(None, (place.line, (place.module or "").split(" (")[0])):
         tried = DeclaredSlopes({pattern: 1.0})
@@ -47,6 +47,6 @@ def _shown(flow: GradientFlow, place: Place) -> str:
 
 def _sentence(factor: float, declaration: str) -> str:
     return (
-        f"What passes backward there is {in_words(factor)}. Correct that, or, if it is meant, "
-        f"declare `reversed_gradients={declaration}`."
+        f"The backward there passes {in_words(factor)}. Correct the backward, or, if the factor is "
+        f"intended, declare `reversed_gradients={declaration}`."
     )

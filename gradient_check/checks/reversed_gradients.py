@@ -1,4 +1,4 @@
-"""Judges declared factors by which what passes backward is meant to differ from the slope."""
+"""Judges the declared factors of gradients that are intentionally a multiple of the slope."""
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.passing_factors import compare_passed, in_words, measured_factor
@@ -15,8 +15,8 @@ def judge_reversed_gradients(flow: GradientFlow) -> None:
         flow.exam.add(
             "FAIL",
             "gradient-wrong",
-            f"`reversed_gradients` declares {pattern!r} with the factor {factor:g}, but what "
-            f"passes backward there is {in_words(found)}. Correct the factor, or the backward.",
+            f"`reversed_gradients` declares {pattern!r} with the factor {factor:g}, but the "
+            f"backward there passes {in_words(found)}. Correct the factor, or the backward.",
             module=place.module,
             line=place.line,
         )

@@ -43,7 +43,7 @@ class _Taken(NamedTuple):
 
 
 def judge_rounding(flow: GradientFlow) -> Numbers:
-    """Fail gradients whose difference from float32's is none of rounding's."""
+    """Fail gradients whose difference from those of float32 is not rounding."""
     kept, flow.subject.probe = flow.subject.probe, _rounded(flow, flow.subject.probe)
     try:
         wrong, size, off = _wrong(flow)
@@ -168,10 +168,9 @@ def _report(flow: GradientFlow, wrong: Mapping[str, float]) -> None:
     flow.exam.add(
         "FAIL",
         "gradient-wrong",
-        f"in {where} the gradient of {worst} is "
-        f"{wrong[worst]:.0%} of its norm off that of float32 at every point, which rounding is "
-        f"not; off: {count(names)} ({some(names)}). Let the backward that is named compute "
-        "the same in 16 bits.",
+        f"in {where} the gradient of {worst} is {wrong[worst]:.0%} of its norm off that of float32 "
+        f"at every point, so this is not rounding; off: {count(names)} ({some(names)}). Let the "
+        "named backward compute the same in 16 bits.",
         parameters=names,
         module=place.module or flow.diagnosis.forward.owner(names),
         line=place.line,
@@ -196,7 +195,7 @@ def _place(flow: GradientFlow, name: str, size: float) -> Place:
 
 
 def _sample(gradient: Tensor) -> Tensor:
-    """Return a copy of the entries, or of so many of a large tensor, in float32."""
+    """Return a copy of the entries, or of a fixed number of them in a large tensor, in float32."""
     flat = real(gradient.to_dense()).reshape(-1)
     stride = max(1, flat.numel() // _MOST_ENTRIES) | 1
     return flat[::stride].float().clone()

@@ -48,7 +48,7 @@ def _evaluated(flow: GradientFlow) -> tuple[Tensor, set[int]]:
 
 
 def _does_without(operation: Operation, names: list[str], losses: Tensor) -> bool:
-    """Return whether an eval forward has the same losses where these parameters are moved."""
+    """Return whether an eval forward has the same losses after these parameters are moved."""
     subject = operation.flow.subject
     with subject.moved(names, 0.5):
         subject.put_back_buffers()
@@ -56,14 +56,14 @@ def _does_without(operation: Operation, names: list[str], losses: Tensor) -> boo
 
 
 def _report_ignored(flow: GradientFlow, names: list[str], trained: list[str]) -> None:
-    """Report trained parameters that an eval forward does without."""
+    """Report trained parameters that an eval forward does not use."""
     copy, place = Copies(flow.diagnosis).kept(names, training=False)
     is_certain = bool(copy) or len(names) == len(trained)
     if not is_certain and shape_noise(flow, names):
         flow.exam.add(
             "NOTE",
             "serve-differs",
-            f"inference does without {some(names)}, which shape the noise that training draws.",
+            f"inference does not use {some(names)}, which shape the noise that training draws.",
             parameters=names,
         )
         return
@@ -71,7 +71,7 @@ def _report_ignored(flow: GradientFlow, names: list[str], trained: list[str]) ->
         "FAIL" if is_certain else "WARN",
         "serve-differs",
         f"inference does not use {len(names)} of {len(trained)} trained parameters: "
-        f"{some(names)}.{copy} Right for an auxiliary head only.",
+        f"{some(names)}.{copy} This is right only for an auxiliary head.",
         parameters=names,
         module=place.module or flow.diagnosis.forward.owner(names),
         line=place.line,

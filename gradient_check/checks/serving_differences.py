@@ -1,6 +1,6 @@
 """Finds why inference and an eval forward with gradients differ. Runs only after they differed.
 
-Either a forward reuses a result that an earlier call kept, at other weights, or the code takes
+Either a forward reuses a result that an earlier call stored, at other weights, or the code takes
 another path while no gradients are recorded.
 """
 
@@ -31,7 +31,7 @@ def report_serving_difference(operation: Operation, served: Tensor, evaluated: T
     Args:
         operation: the base, whose replica is served.
         served: the losses of the inference.
-        evaluated: those of the forward.
+        evaluated: the losses of the forward.
     """
     flow = operation.flow
     fresh = attempted(lambda: _fresh_losses(flow.subject), evaluated)
@@ -48,36 +48,36 @@ def _fresh_losses(subject: Subject) -> Tensor:
 
 
 def _report_kept(flow: GradientFlow, losses: str) -> None:
-    """Report a forward that goes on with what an earlier one kept."""
+    """Report a forward that uses a value stored by an earlier forward."""
     place = attempted(lambda: _kept_call(flow), NOWHERE)
     flow.exam.add(
         "FAIL",
         "stale-forward",
-        "a forward goes on with what an earlier one kept, computed from other weights: "
-        f"{losses}, the latter of a replica that never ran. Keep nothing that was computed "
-        "from weights.",
+        "a forward uses a value that an earlier forward computed from other weights and stored: "
+        f"{losses}, the latter of a replica that never ran. Store no value that was computed from "
+        "weights.",
         module=place.module,
         line=place.line,
     )
 
 
 def _report_other_way(flow: GradientFlow, losses: str) -> None:
-    """Report an inference that computes something else."""
+    """Report an inference that computes another function."""
     place = attempted(lambda: _other_way(flow), NOWHERE)
     flow.exam.add(
         "FAIL",
         "serve-differs",
-        f"inference and an eval forward with gradients differ: {losses}. A fast path or a "
-        "cache answers inference and leaves out what is trained.",
+        f"inference and an eval forward with gradients differ: {losses}. A fast path or a cache "
+        "answers inference and leaves out trained parameters.",
         module=place.module,
         line=place.line,
     )
 
 
 def _kept_call(flow: GradientFlow) -> Place:
-    """Return the line of a first forward that keeps a result which a second one goes on with.
+    """Return the line of a first forward that stores a result which a second forward uses.
 
-    Of a number, it is the call from which the second forward leaves the way of the first.
+    For a stored number, it is the call at which the second forward leaves the path of the first.
     """
     forward = flow.diagnosis.forward
     place = place_of_keeping(forward, is_made_before, training=False)
@@ -92,7 +92,7 @@ def _kept_call(flow: GradientFlow) -> Place:
 
 
 def _other_way(flow: GradientFlow) -> Place:
-    """Return the call by which inference leaves the way of a forward with gradients."""
+    """Return the call at which inference leaves the path of a forward with gradients."""
     evaluated, _ = flow.diagnosis.forward.record(training=False)
     served, names = _recorded_inference(flow.subject)
     found = _diverging(evaluated, served)

@@ -19,14 +19,14 @@ _LIMIT_16_BIT = 1e-3
 class Perturbation:
     """Moves parameters of the replica, runs a forward, and puts them back.
 
-    Its state is the loss before, with which that of each move is compared.
+    The state is the loss before, for comparison with the loss after each move.
 
     Args:
-        subject: the replica's.
-        loss: before; NaN: a forward tells it.
+        subject: the subject of the replica.
+        loss: the loss before; if NaN, a forward measures it.
         limits: of the precision.
         spread: how far losses of one seed differ.
-        rounding: tells how far rounding moves the loss, where it seems to move.
+        rounding: returns how far rounding moves the loss; called if the loss seems to move.
     """
 
     def __init__(

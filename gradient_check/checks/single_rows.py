@@ -51,7 +51,7 @@ def warning_of_single_rows(
             "WARN",
             "one-row-norm",
             f"{count(found, 'batch norm')} with one value for each channel: {some(list(found))}. "
-            "The test runs norms in eval mode; in train mode they refuse that. Give a probe of "
-            "more rows, or train with norms in eval mode.",
+            "The test runs norms in eval mode; in train mode they refuse a single value. Give a "
+            "probe of more rows, or train with norms in eval mode.",
             module=next(iter(found)),
         )

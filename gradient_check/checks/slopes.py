@@ -17,7 +17,7 @@ _LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights are mostly rounde
 
 
 class GradientSlopes:
-    """Compares the gradients of a flow; its state is what the comparisons have found so far.
+    """Compares the gradients of a flow; the state is the results so far.
 
     Attributes:
         verdicts: of each block that was compared, and of each whole.
@@ -76,7 +76,7 @@ class GradientSlopes:
         return [name for block in blocks for name in groups.get(block, self.flow.subject.names)]
 
     def _group(self) -> None:
-        """Group what is not grouped yet; move along the values too where that is needed."""
+        """Group the parameters not grouped yet; move along the values too if needed."""
         subject, flow = self.flow.subject, self.flow
         self.groups = self.groups or grouped(subject, flow.limits, flow.forward_seconds)
         is_wrong = any(self.verdicts[name].wrong for name in self.wholes)
@@ -121,7 +121,7 @@ class GradientSlopes:
 
 
 def _slopes_of(flow: GradientFlow, named: Mapping[str, nn.Parameter]) -> list[Tensor]:
-    """Return the slopes that the gradients stand for: most are these themselves."""
+    """Return the slopes that the gradients represent: for most, the gradients themselves."""
     replica, factor = flow.subject.replica, flow.slopes.factor_of
     grads = {name: parameter.grad for name, parameter in named.items()}
     found = {n: drop_padding(replica, n, g) for n, g in grads.items() if g is not None}

@@ -1,7 +1,7 @@
 """Step 9 at the module's own values: parameters that no step can move from there.
 
 A factor whose partner is 0 has no gradient, and if both are 0 (both of LoRA's matrices, say),
-neither has one. Perturbed values hide that.
+neither has one. Perturbed values hide this fault.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _MOST_TRIED = 4
 
 
 def judge_starting_point(flow: GradientFlow) -> Numbers:
-    """Fail parameters whose gradients are 0 at the start, and stay so wherever others go.
+    """Fail parameters whose gradients are 0 at the start and at all values of the others.
 
     A large module is not judged: there is no memory for a copy of its values.
     """
@@ -40,9 +40,9 @@ def judge_starting_point(flow: GradientFlow) -> Numbers:
     flow.exam.add(
         "FAIL",
         "grad-zero",
-        f"{count(stuck, 'gradient')} exactly 0 at the module's own values, whatever the "
-        f"others are: {some(stuck)}. Factors that all begin at 0 never leave it: start one of "
-        "them elsewhere.",
+        f"{count(stuck, 'gradient')} exactly 0 at the module's own values, for all values of the "
+        f"others: {some(stuck)}. Factors that all begin at 0 stay at 0: start one of them at "
+        "another value.",
         parameters=stuck,
         module=flow.diagnosis.forward.owner(stuck),
         line=_line(flow, [name for name in zeros if name in stuck] + stuck),
@@ -76,7 +76,7 @@ def _put(subject: Subject, values: dict[str, Tensor]) -> None:
 
 
 def _stuck(flow: GradientFlow) -> list[str]:
-    """Return the parameters without gradient here, and wherever those with one may go."""
+    """Return the parameters without a gradient here and after any move of those with one."""
     stuck = [name for name, norm in flow.gradient_norms.items() if norm > 0]
     for number in range(1, _ROUNDS + 1):
         still = _zero_of(flow.subject, stuck) if stuck else []
@@ -86,7 +86,7 @@ def _stuck(flow: GradientFlow) -> list[str]:
 
 
 def _wakes_others(subject: Subject, name: str, stuck: list[str]) -> bool:
-    """Return whether others get a gradient once this one is moved by itself."""
+    """Return whether other parameters get a gradient after this one alone is moved."""
     kept = subject.parameters[name].detach().clone()
     subject.perturb([name], salt=_ROUNDS + 1)
     others = [each for each in stuck if each != name]

@@ -1,4 +1,4 @@
-"""Step 11 for a loss that a step leaves as it was: it is stale, flat, or the step was too small."""
+"""Step 11 for a loss that a step leaves unchanged: it is stale, flat, or the step was too small."""
 
 import math
 
@@ -33,18 +33,17 @@ def judge_still_loss(flow: GradientFlow, loss: float, descent: float) -> None:
         flow.exam.add(
             "FAIL",
             "stale-forward",
-            f"the loss is {loss:.6g} before and after a step that changed the weights "
-            f"and should have moved it by {descent:.2g}: the forward computes with copies "
-            "of them. Keep nothing computed from weights.",
+            f"the loss is {loss:.6g} before and after a step that changed the weights and should "
+            f"have moved it by {descent:.2g}: the forward computes with copies of them. Store no "
+            "value that was computed from weights.",
         )
     else:
         flow.exam.add(
             "FAIL",
             "flat",
-            f"the loss is {loss:.6g} whatever the trained parameters are, and the "
-            "gradient is rounding noise: this loss cannot train them on this probe (the mean "
-            "square of a normalised output is constant, for one). Test with the loss you train "
-            "with.",
+            f"the loss is {loss:.6g} for all values of the trained parameters, and the gradient is "
+            "rounding noise: this loss cannot train them on this probe (the mean square of a "
+            "normalised output is constant, for one). Test with the loss you train with.",
         )
 
 
@@ -52,7 +51,7 @@ def _is_stopped(flow: GradientFlow) -> bool:
     """Return whether a known stop keeps the loss as it is: that of `exp(p - p.detach())`."""
     stops = flow.stand_ins
     if any(f.code == "gradient-wrong" and f.line for f in flow.exam.findings):
-        return True  # its cause is told
+        return True  # its cause is reported
     if not stops.has_stops and not flow.slopes.surrogates:
         return False
     with stops.held():

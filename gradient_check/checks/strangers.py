@@ -38,8 +38,8 @@ def judge_strangers(flow: GradientFlow) -> None:
         flow.exam.add(
             "WARN",
             "unregistered",
-            f"{count(strangers)} with a gradient in neither the module nor a "
-            "loss module (globals, closures?). See that your optimizer is given them.",
+            f"{count(strangers)} with a gradient in neither the module nor a loss module (globals, "
+            "closures?). Pass them to your optimizer.",
             module=place.module,
             line=place.line,
         )
@@ -58,7 +58,7 @@ def _report_hidden(flow: GradientFlow, hidden: Mapping[int, str], *, are_late: b
     everything = {n for n, p in flow.guard.module.named_parameters() if p.is_floating_point()}
     place = _origin_of(flow, hidden)
     how = (
-        "registered by the forward, when the optimizer is made"
+        "registered by the forward, after the optimizer is made"
         if are_late
         else "registered nowhere"
     )

@@ -25,13 +25,13 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _FAR = 1.0  # of the weights' spread
 _ADVICE = "Train fewer (`trainable`), or name them in `unused`."
 OTHER_MODULE = (
-    "the loss does not use the module that it is given: it computes with another one, so nothing "
-    "of its own can be trained. Take the argument `module`, not `self.model` or a global."
+    "the loss computes with a module other than its argument, so no parameter of the given module "
+    "can be trained. Use the argument `module`, not `self.model` or a global."
 )
 
 
 def judge_unused_parameters(flow: GradientFlow, names: list[str]) -> None:
-    """Report parameters of which the loss takes no notice."""
+    """Report parameters that the loss ignores."""
     _report_unused(flow, _never_reached(flow, names))
 
 
@@ -75,7 +75,7 @@ def _beyond_draws(flow: GradientFlow, names: list[str]) -> list[str]:
 
 
 def _twins(names: Sequence[str], missed: Sequence[str]) -> list[str]:
-    """Return those of some names that have the path of a missed one but for its numbers.
+    """Return the names that equal the path of a missed parameter except for numbers.
 
     Of experts in one list, those that no draw reaches are as rare as those that some reach.
     """
@@ -88,9 +88,9 @@ def _warn_never_reached(flow: GradientFlow, names: list[str]) -> None:
         flow.exam.add(
             "WARN",
             "unreached",
-            f"no draw of larger probes reaches {count(names)}: {some(names)}. Others of their "
-            "list are reached by some draws only. They were not verified; give a larger probe "
-            "or inputs that are routed there.",
+            f"no draw of larger probes reaches {count(names)}: {some(names)}. Some draws reach "
+            "others of their list. The named parameters were not verified; give a larger probe or "
+            "inputs that are routed there.",
             parameters=names,
             module=flow.diagnosis.forward.owner(names),
         )
@@ -101,8 +101,8 @@ def _warn_unreached(flow: GradientFlow, names: list[str]) -> None:
         flow.exam.add(
             "WARN",
             "unreached",
-            f"this probe does not reach {count(names)}: {some(names)}. Other draws do (of "
-            "routes, of layers left out). They were not verified; give a larger probe.",
+            f"this probe does not reach {count(names)}: {some(names)}. Other draws (of routes, of "
+            "skipped layers) do. These parameters were not verified; give a larger probe.",
             parameters=names,
             module=flow.diagnosis.forward.owner(names),
         )
@@ -143,7 +143,7 @@ def _report_unused(flow: GradientFlow, names: list[str]) -> None:
 
 
 def _keeping(flow: GradientFlow, names: list[str]) -> str | None:
-    """Return the line that keeps a value of these parameters, or replaces one of them."""
+    """Return the line that stores a value of these parameters, or replaces one of them."""
     forward = flow.diagnosis.forward
     line = line_that_replaces(flow.subject, names)
     return line or place_of_keeping(forward, is_made_before).line
@@ -172,8 +172,8 @@ def _report_cache(flow: GradientFlow, names: list[str], place: Place) -> None:
     flow.exam.add(
         "FAIL",
         "stale-forward",
-        f"only the first forward uses {some(names)}: later ones, the training's too, take "
-        "a value that it kept. Keep nothing computed from weights between calls.",
+        f"only the first forward uses {some(names)}: later forwards, also in training, use a value "
+        "that the first stored. Store no value computed from weights between calls.",
         parameters=names,
         module=place.module,
         line=place.line,

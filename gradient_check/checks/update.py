@@ -17,7 +17,7 @@ from gradient_check.instruments.subject import Subject
 
 @dataclass(frozen=True)
 class _Step:
-    """One step: the loss before and after (NaN: not looked at), and what did not move."""
+    """One step: the loss before and after (NaN: not measured), and the unmoved parameters."""
 
     before: float
     after: float
@@ -29,8 +29,8 @@ class _Step:
 def judge_update(flow: GradientFlow) -> Numbers:
     """Check that a step of the real optimizer changes every trained parameter, and the loss.
 
-    In a large module it takes a step for each portion of the parameters, whose gradients and
-    whose state of the optimizer alone are there then.
+    In a large module a step is taken for each portion of the parameters, with the gradients and the
+    optimizer's state of this portion alone.
     """
     if not optimizer_fits(flow.subject, flow.exam):
         return {}
@@ -46,7 +46,7 @@ def judge_update(flow: GradientFlow) -> Numbers:
 
 
 def _step(flow: GradientFlow, names: list[str], *, looks: bool) -> _Step | None:
-    """Take a step, and look at the next forward; None where it raised, which is reported."""
+    """Take a step, and look at the next forward; None if it raised, which is reported."""
     subject = flow.subject
     if subject.weights is not None:
         subject.step.optimizer.state.clear()
@@ -85,8 +85,8 @@ def _judge(flow: GradientFlow, taken: list[_Step]) -> Numbers:
         exam.add(
             "FAIL",
             "step-lost",
-            f"a step left {count(lost)} bit for bit as before: {some(lost)}. The "
-            "update is smaller than their dtype resolves, or the optimizer leaves them out.",
+            f"a step left {count(lost)} unchanged bit for bit: {some(lost)}. The update is smaller "
+            "than their dtype resolves, or the optimizer leaves them out.",
             parameters=lost,
         )
     moving = [step for step in taken if len(step.lost) < step.reached]
@@ -113,8 +113,8 @@ def _report_cut(flow: GradientFlow, cut: list[str]) -> None:
     flow.exam.add(
         "FAIL",
         "graph-cut",
-        f"{count(cut)} without a gradient in a later step, although with one in the first: "
-        f"{some(cut)}. A forward must compute the same each time that it is called.",
+        f"{count(cut)} with a gradient in the first step, but without one in a later step: "
+        f"{some(cut)}. A forward must compute the same function in each call.",
         parameters=cut,
         module=place.module,
         line=place.line,

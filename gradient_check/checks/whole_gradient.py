@@ -13,7 +13,7 @@ from gradient_check.findings.examination import Numbers
 def judge_whole_gradient(slopes: GradientSlopes) -> Numbers:
     """Compare central differences along the gradient of all parameters together.
 
-    In a large module, of each portion whose gradients are kept at a time.
+    In a large module, compare each portion whose gradients are stored at a time.
     """
     flow = slopes.flow
     _find_coarse(flow)
@@ -42,8 +42,8 @@ def _compare_portions(slopes: GradientSlopes) -> None:
 def _find_coarse(flow: GradientFlow) -> None:
     """Find whether a forward differs, or its graph, without 16-bit parts of the module's own.
 
-    A function's own casts are in no graph. On other devices its backward runs on a thread that
-    has no modes, so that there is no telling.
+    A function's own casts are in no graph. On other devices the function's backward runs on a
+    thread without modes, so its casts stay unknown.
     """
     subject = flow.subject
     precision = subject.options.precision

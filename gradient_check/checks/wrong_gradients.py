@@ -11,15 +11,15 @@ from gradient_check.findings.report import NOWHERE, some
 from gradient_check.instruments.differences import Verdict
 
 _ADVICE = (
-    "Correct the backward that is named, or the cut; declare a stop that is meant in "
-    "`stop_gradients`, and a block whose gradient is meant to be no slope in `surrogate_gradients`."
+    "Correct the named backward or cut; declare an intended stop in `stop_gradients`, and a block "
+    "whose gradient is intentionally not the slope in `surrogate_gradients`."
 )
 
 
 def judge_wrong_gradients(
     slopes: GradientSlopes, wrong: list[str], rough: list[str]
 ) -> tuple[list[str], list[str]]:
-    """Report what intended stops account for, then what is wrong; return what is left.
+    """Report blocks that intended stops explain, then wrong blocks; return the rest.
 
     A stop accounts for a block whose gradient is the slope while the stop's values are held.
 
@@ -50,7 +50,7 @@ def judge_wrong_gradients(
 
 
 def _parts_of(slopes: GradientSlopes, blocks: Sequence[str]) -> list[str]:
-    """Return the blocks that are no wholes; all where there are none."""
+    """Return the blocks that are no wholes; all of them if each is a whole."""
     return [block for block in blocks if block not in slopes.wholes] or list(blocks)
 
 
@@ -65,8 +65,8 @@ def _report_stops(slopes: GradientSlopes, stops: StandIns, cured: list[str]) -> 
         flow.exam.add(
             "WARN",
             "stop-gradient",
-            f"a library leaves a part of the gradient of {some(blocks)} out on purpose; the "
-            "rest is right.",
+            f"a library leaves out a part of the gradient of {some(blocks)} on purpose; the rest "
+            "is right.",
             parameters=names,
             module=place.module,
             line=place.line,

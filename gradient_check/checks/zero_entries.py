@@ -27,8 +27,8 @@ def judge_zero_entries(flow: GradientFlow) -> Numbers:
         exam.add(
             "FAIL",
             "gradient-wrong",
-            f"a part of the gradients of {some(moving)} is exactly 0 although the loss "
-            "depends on those entries. Something cuts the graph for a part of a tensor.",
+            f"a part of the gradients of {some(moving)} is exactly 0 although the loss depends on "
+            "those entries. The graph is cut for a part of a tensor.",
             parameters=moving,
             module=place.module,
             line=place.line,

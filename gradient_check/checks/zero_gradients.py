@@ -24,7 +24,7 @@ def _lost(flow: GradientFlow, names: list[str]) -> list[str]:
     loss there.
     """
     shaking = Perturbation.of(flow)
-    with flow.stand_ins.held():  # what a declared block keeps to itself is not lost
+    with flow.stand_ins.held():  # a gradient that a declared block stops is not lost
         dependent = shaking.dependent(names)
     gated = [n for n in dependent if flow.diagnosis.is_gated(n) and shaking.is_asleep(n)]
     lost = [name for name in dependent if name not in gated]
@@ -56,8 +56,8 @@ def _report_dead(flow: GradientFlow, names: list[str]) -> None:
         flow.exam.add(
             "WARN",
             "dead",
-            f"{count(group, 'gradient')} exactly 0, and the loss does not notice the "
-            f"values on this probe: {some(group)}.",
+            f"{count(group, 'gradient')} exactly 0, and the loss does not react to the values on "
+            f"this probe: {some(group)}.",
             parameters=group,
             module=place.module or flow.diagnosis.forward.owner(group),
             line=place.line,
@@ -69,9 +69,9 @@ def _report_nothing(flow: GradientFlow, names: list[str], place: Place) -> None:
     flow.exam.add(
         "FAIL",
         "nothing-trainable",
-        f"all {count(names, 'gradient')} are exactly 0, and the loss does not notice the "
-        "values: nothing can be trained. Look for a factor 0, a hinge that every example "
-        "satisfies, or a target that is the output itself"
+        f"all {count(names, 'gradient')} are exactly 0, and the loss does not react to the values: "
+        "nothing can be trained. Look for a factor 0, a hinge that every example satisfies, or a "
+        "target that is the output itself"
         + (", or a loss too small for float16." if scaled else "."),
         parameters=names,
         module=place.module,

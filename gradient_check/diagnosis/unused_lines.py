@@ -62,7 +62,7 @@ class UnusedLines:
         if last is None:
             return None
         line = last.entry(self.names).line
-        return Explanation(" What is computed from it goes no further than the named line.", line)
+        return Explanation(" The named line is the last to use a value computed from it.", line)
 
     def _left_out(self, name: str) -> Explanation | None:
         """Find the line that uses others of the same list, and the loop over them."""
@@ -74,12 +74,14 @@ class UnusedLines:
         container = kind.split(".*")[0]
         position = self._position(uses[-1], container)
         head = _loop_over(position, container.rpartition(".")[2])
-        return Explanation(" The named line uses others of its list.", text_of(head or position))
+        return Explanation(
+            " The named line uses other parameters of its list.", text_of(head or position)
+        )
 
     def _computed_once(self, name: str) -> Explanation | None:
         """Find the line that earlier computed the forward's value from the parameter."""
         position = computed_once(self.subject.replica, name, self._functions())
-        text = " The forward uses what the named line computed from it once."
+        text = " The forward uses a value that the named line computed from it once."
         return Explanation(text, text_of(position)) if position else None
 
     def _mistaken(self, name: str) -> Explanation | None:
@@ -103,7 +105,7 @@ class UnusedLines:
         name = attribute(self.subject.replica, path)
         heads = (_passing(position, name) for position in self._functions())
         found = next(filter(None, heads), None)
-        return Explanation(" The named line passes it over.", text_of(found)) if found else None
+        return Explanation(" The named line skips it.", text_of(found)) if found else None
 
     def _whole(self, name: str) -> str:
         """Return the path of the largest unused part around a parameter."""

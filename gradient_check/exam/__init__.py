@@ -1,5 +1,6 @@
-"""An examination of `check_gradients`: faulty and healthy models, and what is right to say of each.
+"""An examination of `check_gradients`: faulty and healthy models, and the right answer for each.
 
-The tests read the set `known`; no test but a sample reads the others. None of it is in the wheel: a
-user of the check needs no faulty model, and the models need numpy, transformers and peft.
+The tests read the set `known`; of the others, tests read only a sample. The wheel contains no part
+of this package: a user of the check needs no faulty model, and the models need numpy, transformers
+and peft.
 """

@@ -3,11 +3,11 @@
     python -m gradient_check.exam --output exam.json
     python -m gradient_check.exam --set known --only tower
 
-The cases of `known` are those of the tests. The others are none that the tests hold: those of
-`plain` are by the same team, written before their figures were known; those of `second` by two
+The cases of `known` are those of the tests, which hold no others. The cases of `plain`
+are by the same team, written before their figures were known. The cases of `second` are by two
 examiners from the documentation alone, half of them open and half sealed (`second_exam.py`).
-`--transformers` is a folder with another version of transformers and what it needs, `--vision` one
-with torchvision and timm:
+`--transformers` is a folder with another version of transformers and its dependencies, `--vision`
+one with torchvision and timm:
 
     pip install --no-deps --target FOLDER 'transformers==4.57.*' 'huggingface_hub<1' requests ...
     pip install --no-deps --target FOLDER torchvision timm
@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="of each torch operation")
     parser.add_argument("--output", type=Path, help="write the answers here as JSON")
     parser.add_argument("--transformers", metavar="FOLDER", help="another version to examine")
-    parser.add_argument("--vision", metavar="FOLDER", help="where torchvision and timm are")
+    parser.add_argument("--vision", metavar="FOLDER", help="the folder of torchvision and timm")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""A question of the examination: a module with its probe and loss, and what must be said of it.
+"""A question of the examination: a module with its probe and loss, and the right report on it.
 
 The tests, the examination and its sealed half have all their cases in this one form.
 """
@@ -46,7 +46,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Question:
-    """A maker of a case, and the answer that is right.
+    """A maker of a case, and the right answer.
 
     Attributes:
         group: the family that the table counts it under.
@@ -185,9 +185,9 @@ class ModuleQuestions(Questions):
 
 
 def _marked_lines(make: Callable[[], Case]) -> Iterator[str]:
-    """Yield the marked lines; where one is inside a `backward`, its `def` and decorator too.
+    """Yield the marked lines; for one inside a `backward`, also its `def` and decorator.
 
-    A backward that is wrong is named as a whole: differences say that it is, not which line of it.
+    A wrong backward is named as a whole: differences show the fault, but not its line.
     """
     source, first = inspect.getsourcelines(make)
     file = (inspect.getsourcefile(make) or "").rsplit("/", 1)[-1]

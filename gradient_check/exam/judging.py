@@ -24,9 +24,9 @@ class Answer:
     Attributes:
         alarm: whether a failure was found, or a hidden parameter was named.
         code: whether one of the right codes was found, at its level.
-        line: whether a right line was named; None where none is to be named.
-        place: whether the right module was named; None where none is to be named.
-        strange: the codes of warnings that were not expected; of a fault, none.
+        line: whether a right line was named; None if no line is expected.
+        place: whether the right module was named; None if no module is expected.
+        strange: the codes of warnings that were not expected; for a fault, none.
         untouched: whether the module was bit for bit as before.
     """
 
@@ -44,7 +44,7 @@ class Answer:
 
     @property
     def right(self) -> bool:
-        """Whether nothing is wrong with the answer."""
+        """Whether every part of the answer is right."""
         if not self.fault:
             return not self.alarm and not self.strange and self.untouched
         return self.code and False not in (self.line, self.place) and self.untouched
@@ -64,7 +64,7 @@ def ask(question: Question) -> Answer:
 
 
 def _report(case: Case) -> GradientReport:
-    """Check a case; that its arguments are refused counts as a failure of another code."""
+    """Check a case; refused arguments count as a failure with another code."""
     try:
         return check_gradients(case.module, case.probe, case.loss, **case.options)
     except ConfigError as error:
@@ -73,7 +73,7 @@ def _report(case: Case) -> GradientReport:
 
 
 def judge(question: Question, report: GradientReport, *, untouched: bool) -> Answer:
-    """Compare a report with the answer that is right."""
+    """Compare a report with the right answer."""
     failures = [f for f in report.findings if f.level in ("FAIL", question.level)]
     strange = {f.code for f in report.findings if f.level == "WARN"} - {*question.warnings}
     right = [finding for finding in failures if finding.code in question.codes]
@@ -177,5 +177,5 @@ def interval(right: int, count: int) -> tuple[float, float]:
 
 
 def wrong(answers: Iterable[Answer]) -> list[dict[str, Any]]:
-    """Return the answers that are not right, with what was found."""
+    """Return the wrong answers, with their findings."""
     return [asdict(answer) for answer in answers if not answer.right]

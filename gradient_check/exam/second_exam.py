@@ -1,8 +1,9 @@
 """The second exam: cases of two examiners, from the documentation alone, half of them sealed.
 
-The sealed half lies in archives beside the digests that were committed with them. It is asked once,
-after the mends that the open half led to (`python -m gradient_check.exam --set sealed`), and that
-figure stands; its cases are read by nobody who works on the check before that.
+The sealed half lies in archives beside the digests that were committed with them. The sealed half
+is asked once, after the mends that the open half led to
+(`python -m gradient_check.exam --set sealed`), and that figure stands; before that, developers of
+the check do not read the sealed cases.
 """
 
 import atexit

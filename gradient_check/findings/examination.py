@@ -9,7 +9,7 @@ from gradient_check.findings.report import Check, Finding, Level, Status
 _MOST_TEXT = 240
 _WITHOUT = {
     "a replica": "there is no replica",
-    "served": "inference raised, or did not answer twice the same",
+    "served": "inference raised, or two answers differed",
     "loss": "there is no finite loss",
     "repeatable": "the forward alternates",
     "gradients": "there are no gradients",
@@ -80,7 +80,7 @@ class Examination:
         """Add a finding unless it is already known.
 
         Args:
-            level: FAIL for a fault, WARN for what is worth knowing, NOTE for what was declared.
+            level: FAIL for a fault, WARN for a hint, NOTE for a declared property.
             code: of the table in `docs/checks.md`.
             message: what was found, with its remedy.
             parameters: the names of those that it concerns.
@@ -112,7 +112,7 @@ def attempted(function: Callable[[], _Found], otherwise: _Found) -> _Found:
 
 
 def describe(error: BaseException) -> str:
-    """Return the class and the first line of an exception's text; for a list the first lines."""
+    """Return an exception's class and the first line of its text; for a list the first lines."""
     first = str(error).strip().splitlines()
     if first and first[0].endswith(":"):
         first = [" ".join(line.strip() for line in first)]

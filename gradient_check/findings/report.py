@@ -113,7 +113,7 @@ class GradientReport:
         return {check.name: check.reason for check in self.checks if check.status == "skipped"}
 
     def strictly(self) -> "GradientReport":
-        """Return this report, or, if it passed with gaps, a failed one that names them."""
+        """Return this report, or, if it passed with gaps, a failed report that names the gaps."""
         gaps = tuple(self._gaps()) if self.passed else ()
         return replace(self, findings=gaps + self.findings)
 
@@ -123,8 +123,8 @@ class GradientReport:
             yield Finding(
                 "left-out",
                 "FAIL",
-                f"{count(self.left_out, 'check')} could not be held: {checks}. Remove the reason, "
-                "or test without `strict`.",
+                f"{count(self.left_out, 'check')} could not run: {checks}. Remove the reason, or "
+                "test without `strict`.",
             )
         if self.unverified:
             yield Finding(

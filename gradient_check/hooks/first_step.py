@@ -86,6 +86,6 @@ def _with_modes(report: GradientReport, modes: ThreadModes) -> GradientReport:
         return report
     mode = "torch.inference_mode()" if modes.inference else "torch.no_grad()"
     off = "`with torch.inference_mode(False):`" if modes.inference else "`torch.enable_grad()`"
-    message = f"training was started under {mode}, where nothing is recorded. Start it in {off}."
+    message = f"training was started under {mode}, which records no graph. Start it in {off}."
     finding = Finding("thread-mode", "FAIL", message)
     return dataclasses.replace(report, findings=(finding, *report.findings))

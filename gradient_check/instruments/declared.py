@@ -98,8 +98,8 @@ class DeclaredStops:
                 "WARN",
                 "stop-gradient",
                 f"`stop_gradients` declares {some([repr(p) for p in absent])}, but no such stop "
-                "was found. Take it out, or write the module's path, the parameter's name or a "
-                "part of the line.",
+                "was found. Remove the declaration, or write the module's path, the parameter's "
+                "name or a part of the line.",
             )
 
 

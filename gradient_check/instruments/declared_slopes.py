@@ -75,7 +75,7 @@ class DeclaredSlopes:
         for pattern in [] if exam.has("gradient-wrong") else found:
             place = self.sites.places[pattern]
             factor = self.factors.get(pattern) if code == "reversed-gradient" else None
-            what = "no slope, and not compared; the rest of the model is"
+            what = "not the slope, and only the rest of the model is compared"
             what = what if factor is None else f"the slope times {factor:g}, as was measured"
             exam.add(
                 "NOTE",
@@ -89,9 +89,9 @@ class DeclaredSlopes:
             exam.add(
                 "WARN",
                 code,
-                f"`{argument}` declares {some(absent)}, but nothing in the forward is named so. "
-                "Take it out, or write the module's path, the parameter's name or a part of the "
-                "line.",
+                f"`{argument}` declares {some(absent)}, but the forward has no such name. Remove "
+                "the declaration, or write the module's path, the parameter's name or a part of "
+                "the line.",
             )
 
 

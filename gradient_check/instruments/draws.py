@@ -83,9 +83,9 @@ def judge_noise(subject: Subject, exam: Examination) -> RecordedDraws:
     exam.add(
         "WARN",
         "random-loss",
-        "the loss draws noise: with another seed it differs at the same values. Where that is "
-        "meant (a diffusion's steps, a sample of a VAE), say `random_loss=True`, and in a task "
-        "draw it from `cog_adapt.row_generators()`; else take the noise out.",
+        "the loss draws noise: with another seed it differs at the same values. If that is "
+        "intended (a diffusion's steps, a sample of a VAE), declare `random_loss=True`, and in a "
+        "task draw the noise from `cog_adapt.row_generators()`; otherwise remove it.",
         line=next((draws.lines[n] for n in noisy), None),
     )
     return draws

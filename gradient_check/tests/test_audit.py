@@ -46,7 +46,7 @@ def test_layers_hidden_in_a_list_are_named_as_the_reason() -> None:
 def test_a_module_of_buffers_is_told_to_make_parameters() -> None:
     module = nn.Module()
     module.register_buffer("weight", torch.ones(2))
-    assert "1 buffers are all that the module holds" in only(module).message
+    assert "the module holds only 1 buffers" in only(module).message
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

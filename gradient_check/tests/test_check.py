@@ -184,7 +184,7 @@ class Plotted(nn.Linear):
         (
             lambda: Plotted(6, 3),
             "attribute given",
-            "earlier forward's graph: keep `.detach()`ed values",
+            "earlier forward's graph: store `.detach()`ed values",
         ),
         (
             lambda: nn.utils.weight_norm(nn.Linear(6, 3)),

@@ -66,7 +66,7 @@ def test_an_inference_tensor_in_a_training_forward_is_explained() -> None:
     flow = ran(tower(lambda self, h: h * kept))
     finding = only(flow)
     assert finding.code == "train-forward"
-    assert "kept somewhere and used in training: keep none" in finding.message
+    assert "that an inference made and stored: store none" in finding.message
 
 
 class Raising(torch.autograd.Function):

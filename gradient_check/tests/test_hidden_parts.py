@@ -124,6 +124,6 @@ def test_a_hook_that_raises_is_named_as_such():
     finding = check_gradients(module, PROBE, entropy).findings[0]
     assert finding.code == "backward"
     assert "a hook" in finding.message
-    assert "must not be written to" not in finding.message
+    assert "Do not write to tensors" not in finding.message
     assert "in `refuse`" in finding.message
     assert 'raise ValueError("not mine")' in present(finding.line)

@@ -63,7 +63,7 @@ def test_without_a_maker_the_errors_own_place_is_told() -> None:
     report_later_backward(flow, RuntimeError("no such thing"))
     finding = only(flow)
     assert finding.line is None
-    assert "the named call" not in finding.message
+    assert "the named line" not in finding.message
 
 
 def test_keepers_are_found_in_attributes_lists_and_dicts() -> None:
@@ -85,8 +85,8 @@ def test_keepers_are_found_in_attributes_lists_and_dicts() -> None:
     [
         ("returned an incorrect number of gradients (expected 2, got 1)", "Return one gradient"),
         ("returned an invalid gradient at index 0", "Return one gradient"),
-        ("Trying to backward through the graph a second time", "Leave backward to"),
-        ("modified by an inplace operation", "must not be written to"),
+        ("Trying to backward through the graph a second time", "Call backward in"),
+        ("modified by an inplace operation", "Do not write to"),
     ],
 )
 def test_an_error_of_backward_has_its_remedy(text: str, advice: str) -> None:

@@ -124,7 +124,7 @@ def test_the_maker_is_named(checked):
     (finding,) = checked[0].findings
     assert finding.code == "train-forward"
     assert present(finding.line).endswith("# maker")
-    assert "The named call makes it." in finding.message
+    assert "The named call makes that tensor." in finding.message
 
 
 def test_what_was_kept_is_kept(checked):

@@ -36,7 +36,7 @@ def test_factors_that_both_begin_at_zero_are_never_left() -> None:
     finding = only(judged(seeded_module(lambda: Factors(0.0, 0.0))))
     assert (finding.level, finding.code) == ("FAIL", "grad-zero")
     assert finding.parameters == ("down", "up")
-    assert "start one of them elsewhere" in finding.message
+    assert "start one of them at another value" in finding.message
 
 
 class Drawn(Factors):
