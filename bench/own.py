@@ -41,7 +41,7 @@ KINDS = {
 SEEDS = 5
 MORE_SECONDS, MOST_BELOW = 0.3, 0.015
 _COLUMNS = (
-    *("kind", "task, door: lines", "by hand", "scored", "before", "after", "by hand"),
+    *("kind", "task, predictor: lines", "by hand", "scored", "before", "after", "by hand"),
     *("seconds", "by hand", "CPU", "by hand", "seeds", "threads", "load", "goals"),
 )
 
@@ -135,7 +135,9 @@ def document(records: Records) -> str:
     facts = environment(choose_precision(RunnerSettings.from_environment()))
     apart = ("load_1min", "threads")  # of this process; rows may come from several runs
     where = ", ".join(f"{name} {value}" for name, value in facts.items() if name not in apart)
-    return "\n".join(["# Models of one's own", "", *_ABOUT, "", *lines, "", where, ""])
+    return "\n".join(
+        ["# Your own models, beside adaptations by hand", "", *_ABOUT, "", *lines, "", where, ""]
+    )
 
 
 def _why_not(kind: Kind) -> str:
@@ -167,16 +169,16 @@ def _sides(pairs: Sequence[Pair]) -> tuple[list[Outcome], list[Outcome]]:
 
 
 _ABOUT = (
-    "Written whole by `python -m bench.own --output docs/results/own.md`; `own.json` has each",
-    "pair. Scores are means over paired seeds on held-out data, seconds are medians of the",
-    f"adaptation alone, by the clock. Goals: seconds at most those by hand and {MORE_SECONDS}",
-    f"(images: twice those by hand), a score at most {MOST_BELOW} below. A row of fewer than",
-    f"{SEEDS} seeds is no proof. Lines are those with code; a door's are those beside its inputs.",
-    "Load is that of the machine: the two ways took turns, so it falls on both, but not evenly.",
-    "CPU is seconds of the process, which other load changes little; ours are those of a whole",
-    "request with one input, its rows read and its answers before and after included.",
+    "The page is written by `python -m bench.own --output docs/results/own.md`; `own.json` has",
+    "each pair. Scores are means over paired seeds on held-out data; seconds are medians of the",
+    f"adaptation alone, by the clock. Goals: at most {MORE_SECONDS} seconds more than by hand",
+    f"(images: at most twice the seconds), a score at most {MOST_BELOW} below. A row of fewer than",
+    f"{SEEDS} seeds is no proof. Lines have code; a predictor's are those beside its inputs.",
+    "Load is the machine's: the two ways took turns, so load affects both, but not equally.",
+    "CPU is seconds of the process, which other load changes little; ours are those of",
+    "a whole request with one input: reading the rows, and the answers before and after, included.",
     f"The tables' seeds begin at {tables.NUMBERS.first_seed}, since the penalties of numbers and",
-    "how evenly regressions are averaged were chosen on draws of the first ones; the 207 men are",
+    "the weights of averaged regressions were chosen on draws of the first seeds; the 207 men are",
     "the same, drawn into other parts. Both ways compute on the same thread of one process.",
 )
 

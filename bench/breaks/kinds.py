@@ -37,12 +37,12 @@ def _gpu_tests() -> list[str]:
 
 KINDS: Mapping[str, BreakKind] = {
     "house": BreakKind(
-        "Mistakes that `make test` must see",
+        "Mistakes that `make test` must detect",
         lambda count, seed: house.BREAKS,
         Suite(("--ignore=tests/cog_adapt",), ("-n", "2", "--dist", "loadfile")),
     ),
     "device": BreakKind(
-        "Device bugs that the GPU tests see",
+        "Device bugs that the GPU tests must detect",
         lambda count, seed: (*PLACES, *STREAMS, *MEMORY),
         Suite(
             (*_gpu_tests(), "-k", "not minilm or cuda:1-bf16"),
@@ -50,8 +50,8 @@ KINDS: Mapping[str, BreakKind] = {
             "the stand-in for a card; no card ran",
         ),
     ),
-    "attack": BreakKind("Mends of the red team's findings, taken away", lambda *_: attack.BREAKS),
+    "attack": BreakKind("Fixes of the red team's findings, removed", lambda *_: attack.BREAKS),
     "drawn": BreakKind(
-        "Mistakes drawn by chance, shown to the module's own tests", drawn, must_be_seen=False
+        "Mistakes drawn at random, tried with the module's own tests", drawn, must_be_seen=False
     ),
 }

@@ -12,8 +12,8 @@ Rows = Sequence[tuple[Break, str]]
 NONE, NOT_YET = "none", "not planted yet"
 _HEAD = """# Planted breaks
 
-`python -m bench.breaks` plants each alone in a copy of the tree, and names the first test that
-fails with it and passes without it. A row is of the last run that planted its break.
+`python -m bench.breaks` plants each break alone in a copy of the tree, and names the first test
+that fails with the break and passes without it. A row is from the break's last run.
 """
 
 

@@ -1,9 +1,10 @@
 """The figures of the house: the structure of one tree or more, side by side.
 
-    python -m bench.house.figures --tree before=DIR --tree after=DIR --output docs/results/house.md
+    python -m bench.house.figures --tree before=DIR --tree now=. --output docs/results/house.md
 
 A tree is a checkout, before the move into one package or after it. Nothing of it is imported; its
-server is run once, for the journeys as they run, by this interpreter.
+server is run once, for the journeys as they run, by this interpreter. The page has two tables;
+`--lists` adds the figures of each area, and every file, class, name and function behind a figure.
 """
 
 import argparse
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sys import stderr
+from textwrap import fill
 
 from bench.house import functions, journeys, private, walk
 from bench.house.journeys import Journey, read_journey, run_journeys
@@ -18,10 +20,13 @@ from bench.house.measures import Rows, area_rows, house_lists, house_rows
 from bench.house.trees import Tree
 
 _GOALS = {"POST, as read: crossings": "≤ 15", "report, as read: crossings": "≤ 6"}
-_REVIEW = (
-    "The review that set the goals counted 27 and 13 crossings, as read, before the move: it "
-    "followed methods also by names that Python's own types have."
-)
+_ABOUT = """\
+Written by `python -m bench.house.figures --tree before=DIR --tree now=. --output FILE`; `--lists`
+adds each area, and every place behind a figure. The last section says how a figure is counted.
+
+`before` is b702e72c, the last commit before server and runner were moved into one package; `now` is
+the tree that has this page. The review that set the goals counted 27 and 13 crossings, as read,
+before the move: the review also followed methods that Python's built-in types have by name."""
 _TELLING = (
     "files over 250 lines",
     "classes over 150 lines",
@@ -71,18 +76,14 @@ def journey_rows(found: Mapping[str, Journey | None]) -> Rows:
     return rows
 
 
-def document(measured: Mapping[str, Measured]) -> str:
-    """Return the page."""
+def document(measured: Mapping[str, Measured], *, has_lists: bool = False) -> str:
+    """Return the page; with `has_lists` also each area, and the places behind each figure."""
     titles = ("Journeys", "The sources as a whole", "Area by area")
-    parts = [
-        "# The figures of the house",
-        "Written by `python -m bench.house.figures`; how each is counted stands at the end.",
-        _REVIEW,
-    ]
-    for number, title in enumerate(titles):
+    parts = ["# The structure of the sources in figures", _ABOUT]
+    for number, title in enumerate(titles if has_lists else titles[:2]):
         columns = {name: each.rows[number] for name, each in measured.items()}
         parts += [f"## {title}", _table(columns, _GOALS if number == 0 else {})]
-    for name, each in measured.items():
+    for name, each in measured.items() if has_lists else ():
         parts.append(f"## By name: {name}")
         lists = {title: each.lists[title] for title in _TELLING}
         parts += [_listed(title, found) for title, found in lists.items() if found]
@@ -115,7 +116,7 @@ def _journey(title: str, found: Journey) -> str:
 
 
 def _definition(text: str | None) -> str:
-    return " ".join((text or "").split())
+    return fill(" ".join((text or "").split()), 120, break_on_hyphens=False)
 
 
 def main() -> None:
@@ -124,14 +125,16 @@ def main() -> None:
     parser.add_argument("--tree", action="append", required=True, help="NAME=DIR, once a column")
     parser.add_argument("--output", type=Path, help="write the page here, else print it")
     parser.add_argument("--read-only", action="store_true", help="run no server")
+    parser.add_argument("--lists", action="store_true", help="add areas, and places by name")
     chosen = parser.parse_args()
     named = (each.partition("=") for each in chosen.tree)
     trees = {name: Tree.read(Path(folder)) for name, _, folder in named}
     measured = {name: measure(t, is_run=not chosen.read_only) for name, t in trees.items()}
+    page = document(measured, has_lists=chosen.lists)
     if chosen.output is None:
-        print(document(measured))
+        print(page)
     else:
-        chosen.output.write_text(document(measured), "utf-8")
+        chosen.output.write_text(page, "utf-8")
 
 
 if __name__ == "__main__":

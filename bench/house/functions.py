@@ -1,8 +1,8 @@
 """The figures of one function: length, arguments, depth, branches.
 
-A length is from `def` to the last line without the docstring; a function inside another counts in
-both. Branches are one more than `if for while except case` and comprehensions; the wide count adds
-`and`, `or` and conditional expressions.
+A length is from `def` to the last line, without the docstring; the lines of an inner function count
+in both. Branches are one more than the number of `if for while except case` and comprehensions; the
+wide count adds `and`, `or` and conditional expressions.
 """
 
 import ast

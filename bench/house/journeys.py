@@ -1,14 +1,14 @@
-"""Two journeys through a tree: of a POST, and of what a worker reports.
+"""Two journeys through a tree: of a POST, and of a worker's report.
 
-A stay is a visit to a module, a crossing the step from one room of the server into another. A room
-is a folder of the server or a module that lies directly in it; what is outside is one room for
-each folder at the top. A return to a caller is no visit; what the caller enters next is.
+A stay is a visit to a module; a crossing is the step from one room of the server into another. A
+room is a folder of the server or a module that lies directly in it; each top folder outside the
+server is one room. A return to a caller is no visit; a function that the caller then enters is one.
 
-As read: the walk of the request from the handler of POST, and of a report from where a worker's
-reports are told apart, through the server's modules. As run: each function that the front's event
-loop enters for the first time between the arrival of one POST /predictions, to a predictor that
-gives back its text, and its answer; what begins with the reading of the worker's socket is the
-report's, the rest the POST's. The median of five.
+As read: the walk of the request from the handler of POST, and of a report from the function that
+distinguishes a worker's reports, through the server's modules. As run: each function that the event
+loop of the front process enters for the first time between the arrival and the answer of one POST
+/predictions, for a predictor that returns its text. Functions entered from the read of the worker's
+socket belong to the report, all others to the POST. A figure is the median of five runs.
 """
 
 from collections.abc import Iterable, Sequence

@@ -24,17 +24,17 @@ PACKAGES = ("cog_adapt", "gradient_check")
 _LEAST = 20  # characters of a line that tells where it is from
 _COUNT, _SHOWN = 30, 60
 _HOW = """\
-How it is counted, in both trees alike: a reader has the subject of the commit. In each folder
-from the top on, the entries (modules, and rooms with their `__init__.py`) are sorted by how many
-words of the subject stand in their name and in the first line of their docstring, then by name. The
-reader opens them in this order until the right one. The count is the sum over all folders on the
-way: files listed before the right ones, and one a level. Words have five letters or more, without
-the ends of plurals and tenses; tests are left out.
+The count, in both trees alike: a reader has the subject of the commit. In each folder, from the top
+on, the entries (modules, and rooms with their `__init__.py`) are sorted by the number of words of
+the subject in the entry's name and in the first line of its docstring, then by name. The reader
+opens the entries in this order until the right one. The count is the sum over all folders on the
+path: the entries listed before the right one, and one more for each level. Words have five letters
+or more, without the ends of plurals and tenses; tests are left out.
 
-What this does not see: a reader knows more than words, and searches; subjects were written with the
-words of the tree of their day; the two pages that say where things are (`ARCHITECTURE.md` and, in
-the later tree, `rooms.md`) are not counted; and a change in several modules counts as the one that
-has most of its lines."""
+Limits of the count: a reader knows more than words, and searches; a subject uses the words of the
+tree of its day; the two pages that describe the packages (`ARCHITECTURE.md` and, in the later tree,
+`rooms.md`) are not counted; a change in several modules counts as a change of the module that has
+most of its lines."""
 
 
 @dataclass(frozen=True)
@@ -181,10 +181,10 @@ def document(found: Sequence[Found], names: Mapping[str, str], shown: int = _COU
         for title, each in counts.items()
     )
     lines = [
-        "# Files opened to find the place of a change",
+        "# Files that a reader opens to find the place of a change",
         "",
-        f"Made by `python -m bench.house.places`. Over all {len(found)} commits: {summary}.",
-        "The figures of a few commits vary much with the choice of them; listed is every n-th.",
+        f"Written by `python -m bench.house.places`. Files over all {len(found)} commits: {summary}.",
+        "The figures of a few commits depend on which they are; every n-th commit is listed.",
         "",
         "| commit | change | " + " | ".join(f"{title} | place" for title in names) + " |",
         "|---|---|" + "---|---|" * len(names),

@@ -1,7 +1,7 @@
 """Private names of foreign packages that the sources use, with their places.
 
-Three forms: an import with a part that begins with an underscore; `x._name` where the project
-itself defines no such name; and `self._name` that a foreign base class already uses.
+Three forms: an import with a part that begins with an underscore; `x._name` if the project
+defines no such name; and `self._name` if a foreign base class already uses that name.
 """
 
 import ast

@@ -2,9 +2,9 @@
 
     python -m bench.house.rooms --at f7a21a1 --output docs/results/rooms.md
 
-A room is a folder of a package, or a module that lies directly in it. An arrow goes from a room to
-another that it imports, at the top of a module or inside a function; several imports are one arrow.
-The floor of a room is the longest way of arrows down from it: what imports no other is on floor 1.
+A room is a folder of a package, or a module directly in the package. An arrow leads from a room to
+a room that it imports, at the top of a module or inside a function; several imports are one arrow.
+The floor of a room is its longest path of arrows downwards: a room without imports is on floor 1.
 """
 
 import argparse
@@ -108,7 +108,7 @@ def document(counts: Mapping[str, Mapping[str, Count]]) -> Iterator[str]:
     """Yield the lines of a table: a row for each package of each tree."""
     yield "# Rooms, floors and arrows"
     yield ""
-    yield "Made by `python -m bench.house.rooms`, which says what a room, a floor and an arrow are."
+    yield "Written by `python -m bench.house.rooms`, whose docstring defines room, floor and arrow."
     yield ""
     yield "| | tree | rooms | floors | arrows | lines |"
     yield "|---|---|---|---|---|---|"

@@ -1,12 +1,12 @@
-"""The way of one value through the code, as one reads it: the functions it enters, in order.
+"""The path of one value through the code, as a reader follows it: the functions, in order.
 
-The walk starts at a function and its parameter `request`, `body` or `report`, and reads depth first
-in the order of evaluation, every branch. A call is followed when an argument is made of the value,
-or when its method is called on the value itself. What a call returns is made of it; an object that
-is constructed of it is where it is put down, and followed no further. A name means what the module
-defines or imports; a method is followed where one class of the server alone has it, and no type
-that Python builds in, since otherwise a reader cannot tell by the name. Each function is entered
-once; one inside another belongs to it.
+The walk starts at a function and its parameter `request`, `body` or `report`, and reads every
+branch, depth first in the order of evaluation. A call is followed if an argument is made of the
+value, or if a method of the value is called. The result of such a call is made of the value; an
+object constructed of the value ends the walk. A name means the module's own definition or import. A
+method is followed if exactly one class of the server and no built-in type has a method of this
+name: a reader can then find the method by name. Each function is entered once; an inner function
+belongs to its outer one.
 """
 
 import ast
