@@ -30,7 +30,7 @@ def _matching(pattern: str, allowed: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-# What Cog keeps to itself; `cog build` refuses these names.
+# Names that Cog reserves; `cog build` refuses them.
 _RESERVED = (
     r"PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV|PYTHONUNBUFFERED|LIBRARY_PATH|HF_ENDPOINT"
     r"|HF_HUB_ENABLE_HF_TRANSFER|(R8|REPLICATE|CUDA|NVIDIA|NV|PGET|KUBERNETES)_.*"
@@ -135,7 +135,7 @@ def read_cogfile(path: Path = Path("cog.yaml")) -> Cogfile:
         raise ConfigError(f"{path} cannot be read as YAML: {reason}. Correct it.") from error
 
 
-# Where pydantic speaks of Python, the words of YAML.
+# pydantic's texts about Python, in the words of YAML.
 _YAML_WORDS = {"model_type": "Input should be a mapping"}
 
 

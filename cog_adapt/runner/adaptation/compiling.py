@@ -17,7 +17,7 @@ from gradient_check.phases.checkpointing import blocks
 from gradient_check.phases.determinism import is_repeatable
 
 BACKEND = "inductor"
-_MOST_SHOWN = 200  # characters of a compiler's words
+_MOST_SHOWN = 200  # characters of the compiler's message
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +49,8 @@ def _compiled(kind: type[nn.Module]) -> type[nn.Module]:
 
     `checkpointing` relies on that.
     """
-    from torch._dynamo.exc import TorchDynamoException  # seconds, for those who ask only
+    # the import takes seconds, so only callers of this function wait for it
+    from torch._dynamo.exc import TorchDynamoException
 
     run = torch.compile(kind.forward, backend=BACKEND, dynamic=True)
     state = {"compiles": True}

@@ -26,7 +26,7 @@ from gradient_check.phases.modes import run_inference
 from gradient_check.phases.randomness import seeded
 
 _SEED = 0
-_KEPT_AT_ONCE = 256  # inputs a tick, whose digests and copies take 7 ms
+_KEPT_AT_ONCE = 256  # inputs in a tick; their digests and copies take 7 ms
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _in_halves(
     except (RuntimeError, MemoryError) as error:
         if rows == 1 or not is_out_of_memory(error):
             raise
-        traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
+        traceback.clear_frames(error.__traceback__)  # the frames' locals keep activations alive
     free_cache(device)
     middle = (rows + 1) // 2
     halves = [

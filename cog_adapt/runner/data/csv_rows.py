@@ -8,7 +8,8 @@ from threading import Lock
 from cog_adapt.runner.data.row import MOST_COLUMNS, Fault, Row, Rows, brief
 from cog_adapt.runner.errors import InputError
 
-_MOST_FIELD = 32 * 2**20  # as the source: a picture in base64 is longer than csv's own 131,072
+# the limit of the whole source: a picture in base64 is longer than csv's own 131,072
+_MOST_FIELD = 32 * 2**20
 _READING = Lock()
 
 

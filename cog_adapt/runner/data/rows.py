@@ -60,7 +60,7 @@ def _no_constant(constant: str) -> object:
     raise InputError(f"{constant} is not JSON: give a number, or a text in quotes")
 
 
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # escapes of a pair, or of a half of one
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or in a pair
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder(object_pairs_hook=_object_once, parse_constant=_no_constant)
 

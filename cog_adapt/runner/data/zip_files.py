@@ -21,11 +21,11 @@ from cog_adapt.runner.errors import InputError
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflate"}
 _FOREIGN = {9: "deflate64", zipfile.ZIP_BZIP2: "bzip2", zipfile.ZIP_LZMA: "LZMA", 93: "zstd"}
 _ENCRYPTED = 0x1 | 0x40
-_STEP = 2**18  # bytes that are unpacked at once; of so few, the ratio says nothing
+_STEP = 2**18  # bytes unpacked at once; for so few bytes the ratio says nothing
 _END = struct.Struct("<4s4H2LH")
 _END_MARK, _ENTRY_MARK, _LOCATOR_MARK = b"PK\x05\x06", b"PK\x01\x02", b"PK\x06\x07"
 _LOCATOR_BYTES, _MOST_COMMENT, _HEADER_BYTES = 20, 2**16, 30
-_MOST_ENTRY_BYTES = 1024  # of the directory, for each member it may have
+_MOST_ENTRY_BYTES = 1024  # bytes of the directory for each member allowed
 _SHOWN = 80
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, RuntimeError)
 _ALL_BROKEN = (*_BROKEN, ValueError, OverflowError)

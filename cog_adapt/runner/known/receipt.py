@@ -17,7 +17,7 @@ FORMAT = "cog-adapt/receipt/1"
 Receipt = dict[str, Any]
 _OVER = ("digest", "signature")
 _SHOWN = 80
-MOST_BYTES = 16 * 2**20  # of a receipt; one of 10,000 examples and steps has about 1 MiB
+MOST_BYTES = 16 * 2**20  # a receipt of 10,000 examples and steps has about 1 MiB
 
 
 class Signer:
@@ -31,7 +31,7 @@ class Signer:
     """
 
     def __init__(self, path: Path) -> None:
-        # Imported here: it is for those alone who set a key.
+        # Imported here: only installations with a signing key need it.
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 

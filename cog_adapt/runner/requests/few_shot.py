@@ -69,7 +69,8 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
     """
     asked = await _read(runner, request, scope)
     if asked.plan is None:
-        # Together: one after the other, each would wait for a tick of another's adaptation.
+        # Together: one after another, each prediction would wait for a tick of another's
+        # adaptation.
         predictions, asked = await asyncio.gather(
             runner.predict_async(asked.query), _warned(runner, request, asked)
         )

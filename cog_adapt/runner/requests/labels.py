@@ -30,7 +30,7 @@ def settle_labels(
     """
     _check_names(task, request.labels)
     if named and named.labels and examples.examples:
-        labels_to_learn(task, examples.examples, named)  # refuses what cannot be learned
+        labels_to_learn(task, examples.examples, named)  # refuses examples that cannot be learned
         return named.labels
     found = {
         "labels": tuple(request.labels),

@@ -88,7 +88,7 @@ def _only(module: ModuleType, path: str) -> type[Task]:
     own = [k for k in vars(module).values() if _is_task(k) and k.__module__ == module.__name__]
     kinds = [kind for kind in own if not inspect.isabstract(kind)]
     if not kinds and len(own) == 1:
-        kinds = own  # what it lacks is said later
+        kinds = own  # a later check says what the class lacks
     if len(kinds) != 1:
         names = ", ".join(kind.__name__ for kind in kinds) or "none"
         raise ConfigError(

@@ -22,7 +22,7 @@ from gradient_check import GradientReport
 from gradient_check.findings.examination import Numbers
 from gradient_check.phases.census import Census
 
-_SAME = 1e-2  # of the largest loss: another batch size may add in another order
+_SAME = 1e-2  # share of the largest loss: another batch size may add in another order
 _PLAIN = "Return texts, numbers, booleans, None, and lists and dicts of these"
 
 

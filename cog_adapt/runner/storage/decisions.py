@@ -22,8 +22,8 @@ from cog_adapt.runner.storage.index import place_of
 BASE = "base"
 _NAME = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16}|base)\.json")
 MOST_IN_MEMORY = 1024
-MOST_OF_OWNER = 10_000  # on disk; adapters are bounded by their bytes
-_MOST_LOOKED_AT = 64  # of a family, the latest first
+MOST_OF_OWNER = 10_000  # decisions of an owner on disk; adapters are bounded by their bytes
+_MOST_LOOKED_AT = 64  # the latest decisions of a family
 Wanted = Callable[[tuple[str, ...]], bool]
 OnDrop = Callable[[str, "Decision"], None]
 logger = logging.getLogger(__name__)

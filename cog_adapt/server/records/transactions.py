@@ -77,7 +77,7 @@ class Transactions:
             elif isinstance(error, StorageError) and not _is_fault_of_data(error.__cause__):
                 return {}, error
             else:
-                self.error = None  # the database is well
+                self.error = None  # the database itself is well
                 _log.error("record %s is lost, the database does not take it: %s", key, error)
                 refused[key] = StorageError(f"{key[0]} {key[1]!r} cannot be stored: {error}")
         return refused, None

@@ -100,7 +100,7 @@ class RunEvents:
             self._end_or_requeue(worker, prediction, cause)
         self._slots.fail_waiting_if_given_up()
         if self._slots.waiting:
-            worker.start()  # they came between its failure and its end
+            worker.start()  # requests that came between the worker's failure and its end
 
     def _end_or_requeue(self, worker: Worker, prediction: Prediction, cause: str) -> None:
         prediction.crashes += not worker.was_replaced

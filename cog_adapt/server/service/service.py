@@ -96,7 +96,7 @@ class PredictionService:
     def dispatcher(self, kind: Kind) -> Dispatcher | None:
         """Return the dispatcher of a kind; None if there is no code of that kind."""
         if self.settings.strict_cog and self.mode == "train":
-            return self.main  # Cog's server in this mode trains, whatever the path
+            return self.main  # in this mode Cog's server trains on any path
         return self.dispatchers.get(kind)
 
     def find(

@@ -26,7 +26,7 @@ from cog_adapt.server.worker.processes import end_session
 
 _READ = 2**15  # a thousand small reports take 15 ms of the event loop
 _LARGE = 2**20  # each copy of 14 MB takes 9 ms of the event loop
-_SECONDS_TO_EXIT = 1.0  # between the end of the socket and that of the process
+_SECONDS_TO_EXIT = 1.0  # between the end of the socket and the end of the process
 _STOP_SECONDS = 2.0
 _KILL_SECONDS = 1.0
 log = structlog.get_logger()
@@ -70,7 +70,7 @@ class WorkerProcess:
         self._frames = Frames.of_reports()
         self._reports = deque[Report]()
         self._unsent = bytearray()
-        self._reads = 0  # how often something has been heard
+        self._reads = 0  # counts the reads that returned data
         self._heartbeat = HeartbeatWatch(config.hang_seconds, lambda: self._reads, self.kill)
         self._loop = asyncio.get_running_loop()
         self._socket.setblocking(False)
@@ -172,7 +172,7 @@ class WorkerProcess:
         report = self._reports.popleft()
         try:
             self._take(report)
-        except Exception:  # a fault with one prediction must not lose another's end
+        except Exception:  # an error of one prediction must not lose another's end
             log.exception("a report of the model process was lost", report=type(report).__name__)
 
     def _take(self, report: Report) -> None:
@@ -193,11 +193,12 @@ class WorkerProcess:
         os.close(self._end)
         self._heartbeat.close()
         if self._process.pid is not None:
-            end_session(self._process.pid)  # before it is waited for: the number is still its own
+            # before the wait: until then no other process can have its number
+            end_session(self._process.pid)
         self._process.join()
         remove_temp_files(self._config.prefix)
         self.exited.set()
-        while self._read():  # what the process said before its exit
+        while self._read():  # reads what the process sent before its exit
             pass
         while self._reports:
             self._report_next()
