@@ -130,7 +130,7 @@ def read_cogfile(path: Path = Path("cog.yaml")) -> Cogfile:
     except ValidationError as error:
         lines = [f"{path}: {_words(problem)}" for problem in error.errors()]
         raise ConfigError("\n".join(lines)) from error
-    except (OSError, ValueError, yaml.YAMLError) as error:  # a date that there never was, say
+    except (OSError, ValueError, yaml.YAMLError) as error:  # for instance an impossible date
         reason = " ".join(str(error).split())
         raise ConfigError(f"{path} cannot be read as YAML: {reason}. Correct it.") from error
 

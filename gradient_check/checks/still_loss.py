@@ -52,7 +52,7 @@ def _is_stopped(flow: GradientFlow) -> bool:
     """Return whether a known stop keeps the loss as it is: that of `exp(p - p.detach())`."""
     stops = flow.stand_ins
     if any(f.code == "gradient-wrong" and f.line for f in flow.exam.findings):
-        return True  # its cause is told
+        return True  # another finding tells the cause
     if not stops.has_stops and not flow.slopes.surrogates:
         return False
     with stops.held():

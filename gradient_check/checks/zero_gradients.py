@@ -24,7 +24,7 @@ def _lost(flow: GradientFlow, names: list[str]) -> list[str]:
     loss there.
     """
     shaking = Perturbation.of(flow)
-    with flow.stand_ins.held():  # what a declared block keeps to itself is not lost
+    with flow.stand_ins.held():  # so that the inner values of a declared block do not count as lost
         dependent = shaking.dependent(names)
     gated = [n for n in dependent if flow.diagnosis.is_gated(n) and shaking.is_asleep(n)]
     lost = [name for name in dependent if name not in gated]

@@ -151,5 +151,5 @@ def _is_secret(name: str) -> bool:
 def _to_json(event: EventDict, **_: object) -> str:
     try:
         return escape_json(msgspec.json.encode(event, enc_hook=repr).decode())
-    except (ValueError, OverflowError):  # lone surrogates, integers of more than 64 bits
+    except (ValueError, OverflowError):  # lone surrogates, or integers of more than 64 bits
         return json.dumps(event, default=repr)
