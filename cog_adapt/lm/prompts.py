@@ -75,8 +75,8 @@ class Prompts:
         characters, most = sum(map(len, texts)) + messages, self._most * self._longest
         if characters > most:
             raise InputError(
-                f"a text has {characters} characters; more than {most} are never the {self._most} "
-                "tokens that fit. Send a shorter one."
+                f"a text has {characters} characters; more than {most} never fit into {self._most} "
+                "tokens. Send a shorter one."
             )
         size, found = min(_PORTION, self._most * _FEW_CHARACTERS), 0
         whole = "".join(texts) if characters > size else ""

@@ -70,7 +70,7 @@ def read_request_examples(request: Request, task: Task) -> ExampleSet:
         raise InputError("`examples` and `examples_file` are both set. Send one of them.")
     if isinstance(request.examples, str) and request.examples.startswith(URL):
         raise InputError(
-            f"`examples` is the URL {request.examples[:_SHOWN]!r}; it takes rows. Send a file or "
+            f"`examples` is the URL {request.examples[:_SHOWN]!r}, but takes rows. Send a file or "
             "a URL as `examples_file`."
         )
     if not request.examples and not request.examples_file:

@@ -162,7 +162,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise ConfigError(
             f"{host} port {port} cannot be listened on: {error.strerror}. "
-            "End what listens there, or set PORT."
+            "End the process that listens there, or set PORT."
         ) from error
     return listener
 

@@ -29,8 +29,9 @@ def may_compile(wanted: bool, device: torch.device) -> bool:
     """
     if wanted and is_repeatable(device):
         raise SetupError(
-            f"COMPILE_BLOCKS is on, but on {device} the same seed gives the same bits here, which "
-            "compiled code does not. Unset COMPILE_BLOCKS, or use CUDA without DETERMINISTIC=1."
+            "COMPILE_BLOCKS is on, but compiled code does not keep the promise that the same seed "
+            f"gives the same bits on {device}. Unset COMPILE_BLOCKS, or use CUDA without "
+            "DETERMINISTIC=1."
         )
     return wanted
 
@@ -62,7 +63,7 @@ def _compiled(kind: type[nn.Module]) -> type[nn.Module]:
             except TorchDynamoException as error:
                 state["compiles"] = False
                 _log.warning(
-                    "%s runs without torch.compile: %s. Unset COMPILE_BLOCKS to be rid of this.",
+                    "%s runs without torch.compile: %s. Unset COMPILE_BLOCKS to silence this.",
                     kind.__name__,
                     " ".join(str(error).split())[:_MOST_SHOWN],
                 )

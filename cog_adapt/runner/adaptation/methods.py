@@ -89,7 +89,7 @@ def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
         if asked and asked != own:
             raise InputError(
                 f"{name} is {asked!r}, but adapter {begin.id} was made with {own!r}. Leave "
-                f"`{name}` out to go on with it, or send the examples without the adapter."
+                f"`{name}` out to continue that adapter, or send the examples without the adapter."
             )
     return replace(recipe, method=begin.method, rank=begin.rank or 0, blocks=0)
 

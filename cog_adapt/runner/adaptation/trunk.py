@@ -152,7 +152,7 @@ def _filled(
             spare.losses(examples.rows(group), _SEED)
         if kept.bytes > most_bytes:
             raise UnfitTrunkError(
-                f"those of {len(kept.places)} examples of {len(order)} have {kept.bytes:,} bytes; "
+                f"those of {len(kept.places)} of {len(order)} examples have {kept.bytes:,} bytes; "
                 f"the limit is {most_bytes:,}"
             )
         yield None

@@ -150,7 +150,8 @@ def _computed(
         if part.dim() != 2 or len(part) != len(positions):
             raise InputError(
                 f"{type(phase.task).__name__}.features gives {tuple(part.shape)} for "
-                f"{len(positions)} inputs; it must give a row of numbers for each. Mend the task."
+                f"{len(positions)} inputs; it must give a row of numbers for each. Correct the "
+                "task."
             )
         rows |= zip(positions, part.float().cpu(), strict=True)
         yield None

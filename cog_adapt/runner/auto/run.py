@@ -159,7 +159,8 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoRes
         held_out = _HELD_OUT
     start = start.with_recipe(replace(start.training.recipe, hold_out=held_out))
     tensors, report = yield from adapt(start)
-    why = f"{type(start.task).__name__} has no head that can be fitted: steps are all there is"
+    kind = type(start.task).__name__
+    why = f"{kind} has no head that can be fitted in closed form: only steps are left"
     return AutoResult(tensors, replace(report, decision=HeadDecision(GRADIENTS, why, "score")))
 
 

@@ -223,7 +223,7 @@ class AutoStart:
         if not self.is_cut_short:
             return "the time was over before any step"
         seen = f"{len(self.features):,} of {self.asked:,} examples"
-        return f"the time was over when {seen} were seen; asked again, it goes on from there"
+        return f"the time was over when {seen} were seen; an equal request continues from there"
 
 
 def is_too_much(start: Start) -> bool:

@@ -28,7 +28,7 @@ def csv_rows(text: str) -> Rows:
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise InputError(
-            f"{header[0]}, the header of the CSV: the column {brief(double)} stands twice: keep one"
+            f"{header[0]}, the header of the CSV: the column {brief(double)} occurs twice: keep one"
         )
     rows = (_record_row(record, names) for record in records)
     return Rows(rows, "a row is the line where a record starts, the header being row 1")

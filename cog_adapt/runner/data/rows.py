@@ -51,7 +51,7 @@ def _object_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value: dict[str, object] = {}
     for key, item in pairs:
         if key in value:
-            raise InputError(f"the key {brief(key)} stands twice in one object: keep one")
+            raise InputError(f"the key {brief(key)} occurs twice in one object: keep one")
         value[key] = item
     return value
 

@@ -242,7 +242,7 @@ def _compare(rows: Tensor, alone: Tensor) -> None:
         rows, alone, rtol=0.0, atol=most, equal_nan=True
     ):
         raise ModeError(
-            "a shared forward gave other rows than the adapter's own module does. Where the model "
-            "sorts, groups or picks rows of its batch, let it say so by `cog_adapt.batch_rows`; "
-            "where rows meet each other, leave `shares_forwards` off."
+            "a shared forward gave other rows than the adapter's own module does. If the model "
+            "sorts, groups or picks rows of its batch, let it declare that by "
+            "`cog_adapt.batch_rows`; if rows affect each other, leave `shares_forwards` off."
         )

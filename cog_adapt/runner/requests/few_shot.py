@@ -260,7 +260,7 @@ async def _checked(
     warnings = (*examples.warnings, *_cut("inputs", shortened))
     if warnings and request.strict:
         raise InputError(
-            f"{'; '.join(warnings)}. Mend this, or leave `strict` out to have it in the report."
+            f"{'; '.join(warnings)}. Correct this, or leave `strict` out to get it in the report."
         )
     return warnings
 

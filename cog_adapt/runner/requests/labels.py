@@ -73,7 +73,7 @@ def _check_names(task: Task, labels: Sequence[object]) -> None:
                 f"{task.max_label_characters}. Shorten it."
             )
         if label in seen:
-            raise InputError(f"label {number}, {brief(label)}, stands twice. Send each one once.")
+            raise InputError(f"label {number}, {brief(label)}, occurs twice. Send each label once.")
         seen.add(label)
 
 

@@ -83,7 +83,7 @@ class SharedRun(Generic[R]):
     def _concluded(self, opened: Callable[[], Any]) -> R:
         done = opened()  # raises the error of the work in each follower
         if not self.followers:
-            raise UnavailableError("nobody waits for this run any more.")
+            raise UnavailableError("no request waits for this run any more.")
         return self._begun.conclude(done)
 
     def _note(self, progress: object) -> None:

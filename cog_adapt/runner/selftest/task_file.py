@@ -33,7 +33,7 @@ def load_task(reference: str) -> Task:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     loader = spec.loader
-    wanted = "Mend the line, or install what it imports."
+    wanted = "Correct the line, or install the package that it imports."
     _explained(f"{path} cannot be loaded", lambda: loader.exec_module(module), wanted)
     kind = _named(module, name, path) if name else _only(module, path)
     _check_buildable(kind, path)
@@ -48,7 +48,7 @@ def load_model(task: Task, settings: RunnerSettings) -> LoadedModel:
     """
     name = type(task).__name__
     what = f"the model of {name} cannot be loaded"
-    wanted = f"Let {name}.load build the model that its weights are of."
+    wanted = f"Let {name}.load build the model that fits its weights."
     return _explained(what, lambda: LoadedModel(task, settings), wanted)
 
 

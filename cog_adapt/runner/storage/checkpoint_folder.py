@@ -113,8 +113,9 @@ class CheckpointFolder:
         """Keep no further checkpoint of a training."""
         self.remove(path)
         _log.warning(
-            "training %s goes on, but from its start if it is killed: its state has %d bytes; the "
-            "states of all may have %d (CHECKPOINT_BYTES), one owner's %d (CHECKPOINT_OWNER_BYTES)",
+            "training %s continues, but from its start if it is killed: its state has %d bytes; "
+            "all states together may have %d (CHECKPOINT_BYTES), one owner's %d "
+            "(CHECKPOINT_OWNER_BYTES)",
             path.stem,
             size,
             self._most_bytes,

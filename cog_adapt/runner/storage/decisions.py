@@ -125,7 +125,7 @@ class Decisions:
         try:
             write_whole(folder / decision.file_name, json.dumps(asdict(decision)).encode())
         except StoreError as error:
-            logger.warning("what was decided for %s is in memory only: %s", decision.key, error)
+            logger.warning("the decision for %s is in memory only: %s", decision.key, error)
             return
         for name in self._names(owner, lambda _name: True)[MOST_OF_OWNER:]:
             self._drop(owner, name)

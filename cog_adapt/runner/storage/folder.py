@@ -70,7 +70,7 @@ class Folder:
             return path.read_bytes()
         except OSError as error:
             raise WeightsError(
-                f"{path.name} cannot be read: {error}. Mend the folder of WEIGHTS_DIR."
+                f"{path.name} cannot be read: {error}. Repair the folder of WEIGHTS_DIR."
             ) from error
 
     def read_metadata(self, key: Key, owner: str | None) -> Metadata | None:
@@ -206,7 +206,7 @@ def checked_content(content: bytes, adapter_id: str) -> Adapter:
     if adapter.id != adapter_id:
         raise WeightsError(
             f"adapter {adapter_id} is damaged: its file has the digest {adapter.id}. Make it again "
-            "from its examples, or bring its file back from a copy."
+            "from its examples, or restore its file from a copy."
         )
     return adapter
 

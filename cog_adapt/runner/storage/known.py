@@ -208,7 +208,7 @@ def _write_far_away(remote: Remote, key: Key, known: Metadata) -> None:
     try:
         remote.write_metadata(key, known)
     except StoreError as error:
-        logger.warning("what is known of adapter %s lies on this disk only: %s", key[1], error)
+        logger.warning("the metadata of adapter %s is on this disk only: %s", key[1], error)
 
 
 def _with_uses(known: Metadata, here: Metadata | None) -> Metadata:

@@ -245,7 +245,9 @@ class AdapterStore:
             try:
                 self._tiers.forget(key)
             except StoreError as error:
-                logger.warning("adapter %s is over its time, and stays: %s", key[1], error)
+                logger.warning(
+                    "adapter %s has expired, but could not be removed: %s", key[1], error
+                )
                 continue
             self._known.forget(key)
 

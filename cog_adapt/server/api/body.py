@@ -74,8 +74,8 @@ _REMEDIES = {
     "out of range": ". A whole number has at most 4,300 digits, another one at most 308 before its "
     "point. Write it shorter, or as a text in quotes.",
     "surrogate": ". A text holds half of a surrogate pair (\\ud800 to \\udfff). Leave it out.",
-    "was truncated": ". The JSON, or a surrogate pair (\\ud800 to \\udfff) in a text, ends before "
-    "its end. Send the rest.",
+    "was truncated": ". The JSON, or a surrogate pair (\\ud800 to \\udfff) in a text, is cut off. "
+    "Send it whole.",
 }
 """What to do, by a part of msgspec's own message."""
 

@@ -103,7 +103,7 @@ class LargeBodies:
             self._end()
             raise ShapeError(
                 f"The body of {job.size:,} bytes could not be read within {_SECONDS:g} s, or in "
-                "the memory that there is. Send less at once, or large texts as files."
+                "the memory that is left. Send less at once, or large texts as files."
             ) from error
 
     def _answer(

@@ -180,7 +180,7 @@ class RequestParser:
             return self._service.validator(self.kind)
         except KeyError as error:
             raise NotReady(
-                f"the code for {NOUNS[self.kind]}s does not load; why is in setup.logs of "
+                f"the code for {NOUNS[self.kind]}s does not load; the reason is in setup.logs of "
                 "GET /health-check."
             ) from error
 

@@ -143,7 +143,7 @@ class Records(RecordQueries):
         forgotten = await self._writer.call(partial(forget, chosen=chosen, blobs=self._blobs))
         if forgotten.removed and not await self._reader.run(lambda _: overwrite(self._engine)):
             _log.warning(
-                "traces of what was forgotten stay in SQLite's files: they are large, or in use"
+                "traces of removed data remain in SQLite's files: they are large, or in use"
             )
         return forgotten
 

@@ -40,7 +40,7 @@ _SECONDS = 30.0
 _FILE_SECONDS = 300.0  # for an upload's check, and for making a download
 _SHOWN = 80
 _NONE = (
-    "this predictor keeps no adapters; docs/predictor-protocol.md says what one that does offers."
+    "this predictor keeps no adapters; docs/predictor-protocol.md describes a predictor that does."
 )
 log = structlog.get_logger()
 

@@ -44,7 +44,7 @@ class HeartbeatWatch:
     def on_beat(self, beat: Beat) -> None:
         """Check the model thread's beat, and whether the process has a fatal error."""
         if beat.fatal:
-            self._on_hung(f"could not go on, and was ended: {beat.fatal}")
+            self._on_hung(f"could not continue, and was ended: {beat.fatal}")
             return
         limit = max(self._seconds, beat.allowed)
         if self._seconds and beat.busy > limit:

@@ -86,7 +86,7 @@ class RunEvents:
         try:
             self._answers.take(owner, size, prediction.answer_bytes)
         except (TooLarge, BudgetSpent) as refusal:
-            prediction.overflow = f"It puts out too much. {refusal}"
+            prediction.overflow = f"The prediction puts out too much. {refusal}"
             worker.cancel(prediction.run_id)
             return False
         prediction.answer_bytes += size

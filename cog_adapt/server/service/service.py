@@ -20,10 +20,11 @@ NOT_SET_UP = (
     "Setup has not finished yet. Wait until it has finished, or GET /health-check for status."
 )
 _WHY_NOT_READY = {
-    "setup failed": "Setup has failed, so nothing can run. Why is in setup.logs of "
+    "setup failed": "Setup has failed, so nothing can run. The reason is in setup.logs of "
     "GET /health-check; correct it, and start the server again.",
     "defunct": "The model process has died too often, so nothing can run now; it is tried again. "
-    "Why is in last_crash of GET /health-check; correct it, or send the request again later.",
+    "The reason is in last_crash of GET /health-check; correct it, or send the request again "
+    "later.",
 }
 COMPONENTS: dict[Kind, str] = {"predict": "Input", "train": "TrainingInput"}
 

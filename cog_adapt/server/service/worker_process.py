@@ -151,8 +151,8 @@ class WorkerProcess:
         try:
             self._reports += self._frames.feed(data)
         except msgspec.DecodeError:
-            log.exception("model process is not understood, and ended")
-            self._leave("said what is no report, and was killed")
+            log.exception("model process sent an unreadable message, and is ended")
+            self._leave("sent a message that is no report, and was killed")
             return False
         self._report_small()
         return True
