@@ -1,4 +1,4 @@
-"""What takes the mends of the red team's findings away, each with the tests that must see it."""
+"""Breaks that undo the fixes of the red team's findings, each with the tests that must catch it."""
 
 from bench.breaks.planting import Break
 

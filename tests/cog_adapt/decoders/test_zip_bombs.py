@@ -68,7 +68,7 @@ def refusal(content):
     ("content", "said"),
     [
         (patched(packed((PICTURE, b"cat")), ENTRY, 24, 2), "cannot be read"),
-        (patched(packed((PICTURE, b"cat")), ENTRY, 24, 4), "says that it has 4 bytes, and has 3"),
+        (patched(packed((PICTURE, b"cat")), ENTRY, 24, 4), "declares 4 bytes, and has 3"),
         (patched(packed((PICTURE, b"cat")), ENTRY, 20, 2**31), "members of it overlap"),
         (patched(packed((PICTURE, b"cat")), ENTRY, 10, 99, 2), "packed by method 99"),
         (patched(packed((PICTURE, b"cat")), ENTRY, 8, 1, 2), "is encrypted"),
