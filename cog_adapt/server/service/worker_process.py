@@ -193,8 +193,7 @@ class WorkerProcess:
         os.close(self._end)
         self._heartbeat.close()
         if self._process.pid is not None:
-            # before the wait: until then no other process can have its number
-            end_session(self._process.pid)
+            end_session(self._process.pid)  # before the wait: its number is not free yet
         self._process.join()
         remove_temp_files(self._config.prefix)
         self.exited.set()
