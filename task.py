@@ -1,7 +1,7 @@
 """Text classification on a sentence encoder: zero-shot by label names, better with examples.
 
 A label's head row starts as the embedding of its name, so a head without training scores by
-similarity, and training goes on from there. The encoder is in `encoder.py`.
+similarity, and training continues from there. The encoder is in `encoder.py`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Cog's door to trainings: parse, call the runner, wrap."""
+"""Cog's trainer: parses a request, calls the runner, and wraps the adapter."""
 
 from typing import Any
 

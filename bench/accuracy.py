@@ -1,7 +1,7 @@
 """Held-out accuracy: label names alone, a few examples in a request, a training run.
 
 The training run calls the runner's `train` as train.py does: a tenth of the examples is held out,
-and the adapter with the best score on them is returned.
+and the adapter with the best score on that tenth is returned.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
 """Adapt and predict, compared with the two usual implementations (bench/rivals.py).
 
 "LoRA", the plain loop and Trainer take the same steps: the same batches, LoRA of the same layers,
-rank and scale, the head from the labels' names, the same optimizer, rate and clipping. Dropout is
-where each puts it: everywhere in the rivals (`model.train()`), around the trained tensors in the
+rank and scale, the head from the labels' names, the same optimizer, rate and clipping. Each keeps
+its own dropout: everywhere in the rivals (`model.train()`), around the trained tensors in the
 runner. "LoRA from the closed form" is what `auto` runs on all examples, without its estimate, with
-steps that are given. A round uses one seed for the data and all draws; the contestants take turns
-in beginning a round.
+a given number of steps. A round uses one seed for the data and all draws; the contestants take
+turns in beginning a round.
 """
 
 import argparse
@@ -157,7 +157,7 @@ def contestants(runner: ModelRunner, precision: Precision) -> dict[str, Adapt]:
 
 
 def _setfit(base: Base) -> dict[str, Adapt]:
-    """Make a contestant of SetFit where it is installed (`bench/requirements-peers.txt`)."""
+    """Make a contestant of SetFit if it is installed (`bench/requirements-peers.txt`)."""
     if not importlib.util.find_spec("setfit"):
         return {}
     return {"SetFit": importlib.import_module("bench.quality.setfit_peer").setfit_way(base)}

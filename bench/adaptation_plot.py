@@ -2,8 +2,9 @@
 
 python -m bench.adaptation_plot docs/results/adaptation.json docs/results/adaptation-setfit.json
 
-Of further reports, whose runs were others, the contestants are drawn that the first has not; their
-seconds are those of the first's plain loop times the ratio to it, of pairs, in their own run.
+From further reports of other runs, only the contestants that the first report lacks are drawn;
+their seconds are those of the first report's plain loop, multiplied by the ratio of pairs to the
+plain loop in their own run.
 """
 
 import json
@@ -20,7 +21,7 @@ _NAME, _SECONDS, _RATIO, _ACCURACY = "contestant", "adapt, s", "adapt / plain", 
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Write a PNG: of each contestant the median time, the mean accuracy, and their quartiles."""
+    """Write a PNG: for each contestant the median time, the mean accuracy, and their quartiles."""
     figure = Figure(figsize=(7.0, 4.5), layout="constrained")
     axis = figure.add_subplot()
     for row in rows:
@@ -42,7 +43,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
 
 def _whiskers(spread: Mapping[str, float], middle: float) -> list[list[float]]:
-    """Return how far the quartiles lie below and above; a mean may lie outside of them."""
+    """Return the distances to the quartiles below and above; a mean may lie outside them."""
     below, above = middle - spread["lower_quartile"], spread["upper_quartile"] - middle
     return [[max(0.0, below)], [max(0.0, above)]]
 
@@ -63,7 +64,7 @@ def _scaled(row: Row, plain: float) -> Row:
 
 
 def main() -> None:
-    """Draw reports that are there, beside the first."""
+    """Draw existing reports beside the first."""
     paths = [Path(each) for each in sys.argv[1:]]
     reports = [json.loads(path.read_text("utf-8"))["rows"] for path in paths]
     plot(joined(reports), paths[0].with_suffix(".png"))

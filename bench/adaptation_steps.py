@@ -1,8 +1,8 @@
-"""The time of one optimizer step, by what is trained and by what is kept.
+"""The time of one optimizer step, by what is trained and by what is stored.
 
-All contestants take their steps in turn, so that other load of the machine falls on each alike; the
-first steps and what runs once before them are left out of a step's time, and stand in a column of
-their own. The plain loop is that of bench/rivals.py.
+All contestants take their steps in turn, so that other load of the machine affects each alike; the
+first steps, and work that runs once before them, are left out of a step's time and have a column
+of their own. The plain loop is that of bench/rivals.py.
 """
 
 from collections.abc import Generator, Mapping
@@ -35,13 +35,13 @@ COLUMNS: Columns = {
 
 
 class WithoutBlocks(TextClassification):
-    """The same task, whose blocks have no name: nothing is kept."""
+    """The same task with blocks without names: nothing is stored."""
 
     blocks = "(?!)"
 
 
 def contestants(model: LoadedModel, recipe: Recipe, seed: int) -> dict[str, Steps]:
-    """Make the contestants; each `next` is a tick, which gives something at a step's end."""
+    """Make the contestants; each `next` is a tick, and yields a result at a step's end."""
     examples = data.split(EXAMPLES_PER_LABEL, seed, 1).train
 
     def started(**changes: Any) -> Start:  # noqa: ANN401 - fields of a recipe
@@ -98,7 +98,7 @@ def _ratios(one: list[float], other: list[float]) -> Spread:
 
 
 def _step(steps: Steps, device: torch.device) -> float:
-    """Run what comes before a step, and the step; return its milliseconds."""
+    """Run the work before a step, and the step; return the step's milliseconds."""
     began = clock(device)
     while next(steps) is None:
         pass
@@ -106,7 +106,7 @@ def _step(steps: Steps, device: torch.device) -> float:
 
 
 def main() -> None:
-    """Measure a step of LoRA on all blocks and on the last, from kept outputs, and plain."""
+    """Measure a step of LoRA on all blocks and on the last, from stored outputs, and plain."""
     chosen = arguments(main.__doc__)
     model = LoadedModel(TextClassification(), RunnerSettings.from_environment())
     race(model, 2 if chosen.quick else 20).publish(model.precision, chosen.output)

@@ -2,7 +2,7 @@
 
 Every owner has some adapters of the packaged model's shapes (LoRA of rank 1 on queries and values,
 and a head). Lookups go to owners and adapters uniformly, or by Zipf's law as callers do; what
-memory has not comes from the disk, where its digest is checked.
+an adapter that memory lacks comes from the disk, which checks its digest.
 """
 
 import random
@@ -29,12 +29,12 @@ BASE = "0" * 16
 NO_LIMIT = 2**60
 
 Choose = Callable[[random.Random], tuple[str, int]]
-"""Draws an owner, and which of its adapters."""
+"""Draws an owner, and one of its adapters."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many there are of each."""
+    """The numbers of owners, adapters and calls."""
 
     owners: int = 1000
     adapters: int = 20
@@ -78,7 +78,7 @@ def adapter_of(owner: int, number: int) -> Adapter:
 
 
 def fill(store: AdapterStore, sizes: Sizes) -> tuple[dict[str, list[str]], list[float]]:
-    """Put every owner's adapters, and name them; return the ids by owner, and the seconds."""
+    """Store every owner's adapters, and name them; return the ids by owner, and the seconds."""
     ids: dict[str, list[str]] = {}
     times = []
     for owner, number in product(range(sizes.owners), range(sizes.adapters)):
@@ -138,12 +138,12 @@ def row(what: str, times: Sequence[float], **more: Any) -> dict[str, Any]:  # no
 
 
 def p99(values: Sequence[float]) -> float | None:
-    """Return the value that 99 of 100 do not exceed; None of no values."""
+    """Return the value that 99 of 100 do not exceed; None without values."""
     return sorted(values)[int(0.99 * (len(values) - 1))] if values else None
 
 
 def lookup_row(what: str, found: Sequence[tuple[bool, float]]) -> dict[str, Any]:
-    """Make a row of lookups, those before memory was warm left out."""
+    """Make a row of lookups, without those before memory was warm."""
     warm = found[len(found) // 5 :]
     slow = [1000 * seconds for is_hit, seconds in warm if not is_hit]
     hits = sum(is_hit for is_hit, _ in warm) / len(warm)
@@ -152,7 +152,7 @@ def lookup_row(what: str, found: Sequence[tuple[bool, float]]) -> dict[str, Any]
 
 
 def measure(sizes: Sizes, folder: Path) -> Report:
-    """Fill a store, look adapters up, and start again."""
+    """Fill a store, look adapters up, and start it again."""
     budgets = StorageBudgets(sizes.memory_bytes, sizes.memory_bytes // 2, NO_LIMIT, NO_LIMIT)
     store = AdapterStore(folder, budgets)
     ids, puts = fill(store, sizes)
@@ -177,7 +177,7 @@ def measure(sizes: Sizes, folder: Path) -> Report:
 
 
 def facts(sizes: Sizes, held: Mapping[str, float]) -> dict[str, Any]:
-    """Return what the rows are about."""
+    """Return the facts about the rows."""
     return {
         "owners": sizes.owners,
         "adapters an owner": sizes.adapters,

@@ -1,8 +1,8 @@
-"""Adapts, cancels, fails and predicts at random, thousands of times, and looks for what is left.
+"""Adapts, cancels, fails and predicts at random, thousands of times, and looks for leaks.
 
 The base must not change in a byte, memory must be flat once it is warm, and no ticket, thread or
-descriptor may be left. Two adaptations do not fit the memory together, so many have to wait. The
-model is small (`small_task`), so that it is the runner that works; the seed draws the order.
+descriptor may be left. Two adaptations do not fit into memory together, so many have to wait. The
+model is small (`small_task`), so that the runner takes most of the time; the seed draws the order.
 """
 
 import argparse
@@ -59,7 +59,7 @@ COLUMNS: Columns = {
 
 
 class Cycles:
-    """One runner, and what was done with it."""
+    """One runner, and counts of its work."""
 
     def __init__(self, runner: ModelRunner, seed: int) -> None:
         self.runner = runner
@@ -70,7 +70,7 @@ class Cycles:
         self._base = _bytes_of(runner.model.base)
 
     def run(self, cycles: int, until: float = math.inf) -> None:
-        """Run cycles at random, none after a time; compare the base every now and then."""
+        """Run cycles at random until a time; compare the base every now and then."""
         kinds: list[Callable[[], None]] = [self.adapt, self.cancel, self.fail, self.batch, self.two]
         for number in range(1, cycles + 1):
             if time.monotonic() >= until:
@@ -82,7 +82,7 @@ class Cycles:
         self.compare()
 
     def compare(self) -> None:
-        """Count the base's bytes that are others than at first."""
+        """Count the base's bytes that differ from those at first."""
         now = _bytes_of(self.runner.model.base)
         self.changed += sum(
             len(raw) if raw.shape != now[name].shape else int((raw != now[name]).sum())
@@ -91,12 +91,12 @@ class Cycles:
         self.done["checks"] += 1
 
     def adapt(self) -> None:
-        """Adapt, and keep the adapter for a while."""
+        """Adapt, and hold the adapter for a while."""
         self._keep(self._submitted().wait())
         self.done["adapted"] += 1
 
     def cancel(self) -> None:
-        """Leave an adaptation: at once, or when some progress has come."""
+        """Leave an adaptation: at once, or after some progress."""
         ticket = self._submitted(steps=50)
         for _ in range(self.draw.randrange(4)):
             ticket.outbox.get(timeout=60)
@@ -104,7 +104,7 @@ class Cycles:
         self.done["cancelled"] += 1
 
     def fail(self) -> None:
-        """Adapt to what cannot be encoded, or whose loss is not finite."""
+        """Adapt to inputs that cannot be encoded, or have a loss that is not finite."""
         spoiled = self.draw.choice((UNFIT, NOT_FINITE))
         try:
             self._submitted(spoiled).wait()
@@ -114,7 +114,7 @@ class Cycles:
             raise RuntimeError(f"an adaptation to a text with {spoiled!r} has not failed")
 
     def batch(self) -> None:
-        """Ask several adapters at once, and each alone; compare."""
+        """Use several adapters at once, and each alone; compare."""
         chosen = [self.draw.choice([None, *self.adapters]) for _ in range(4)]
         texts = [[self._text() for _ in range(self.draw.randint(1, 3))] for _ in chosen]
         pairs = zip(texts, chosen, strict=True)
@@ -127,7 +127,7 @@ class Cycles:
         self.done["batches"] += 1
 
     def two(self) -> None:
-        """Adapt twice at once, of which one has to wait; leave one of them now and then."""
+        """Adapt twice at once, so that one waits; leave one of them now and then."""
         tickets = [self._submitted(steps=4), self._submitted(steps=4)]
         if self.draw.random() < 0.5:
             del tickets[self.draw.randrange(2)]
@@ -138,7 +138,7 @@ class Cycles:
         self.done["waited"] += 1
 
     def tickets_left(self) -> int:
-        """Count the pieces of work that are under way or wait, once all had a turn."""
+        """Count the pieces of work that run or wait, after all had a turn."""
         for _ in range(3):
             self.runner.scheduler.submit_long(once(int)).wait()
         left = self.runner.scheduler.submit_long(once(len, self.runner.scheduler)).wait()
@@ -167,7 +167,7 @@ class Cycles:
 
 
 def measure(cycles: int, seconds: float, seed: int) -> dict[str, Any]:
-    """Run cycles, at most for some seconds; return what was done, and what is left."""
+    """Run cycles, at most for some seconds; return the counts, and what is left."""
     began = time.monotonic()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:

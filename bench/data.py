@@ -2,7 +2,7 @@
 
 WordNet 3.0 (Princeton University, WordNet licence) puts each noun synset in a lexicographer file
 (wordnet/lexnames(5)), which is the label here; the text is the synset's gloss without the usage
-examples in quotes. A gloss that occurs twice is dropped, for its label may be ambiguous.
+examples in quotes. A gloss that occurs twice is dropped, because its label may be ambiguous.
 """
 
 import functools
@@ -92,7 +92,7 @@ def _parsed(line: str) -> tuple[str, str]:
 
 @functools.cache
 def nouns() -> Path:
-    """Return the path of `data.noun`, downloaded if need be."""
+    """Return the path of `data.noun`, and download it first if it is missing."""
     places = [Path("/") / _NOUNS, _CACHE / _NOUNS]
     if not any(place.exists() for place in places):
         _download()

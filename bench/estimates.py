@@ -1,7 +1,7 @@
-"""Measures whether `auto` says the truth of itself: the accuracy that it expects, beside the real.
+"""Measures whether `auto` estimates itself rightly: the accuracy that it expects, and the real one.
 
-A split's estimate is `report.decision`'s, of models that have seen half of the examples; its own
-error says how far off it may be. The test texts are of the sets of `bench/sets`.
+A split's estimate is `report.decision`'s, from models that have seen half of the examples; its
+standard error says how far off it may be. The test texts come from the sets of `bench/sets`.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ COLUMNS: Columns = {
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """What was expected of the accuracy, with its standard error, and what the test texts show."""
+    """The expected accuracy, with its standard error, and the accuracy on the test texts."""
 
     expected: float
     error: float
@@ -44,7 +44,7 @@ class Estimate:
 
     @property
     def apart(self) -> float:
-        """How far the two are apart; above 0 where too much was expected."""
+        """The difference of the two; above 0 if too much was expected."""
         return self.expected - self.found
 
 
@@ -95,7 +95,7 @@ def measure(settings: RunnerSettings, names: Sequence[str], splits: int, steps: 
 
 
 def main() -> None:
-    """Measure whether what `auto` expects of itself comes true."""
+    """Measure whether the accuracy that `auto` expects of itself comes true."""
     chosen = arguments(main.__doc__)
     names, splits, steps = (MEASURED[:1], 1, 2) if chosen.quick else (MEASURED, SPLITS, 40)
     with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run must be reused

@@ -13,7 +13,7 @@ _BATCH = 32
 
 
 class FrozenFeatures:
-    """What a task's head sees of inputs.
+    """The inputs of a task's head.
 
     Args:
         task: with features.

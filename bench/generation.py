@@ -1,7 +1,7 @@
 """Measures generation: tokens a second beside transformers, several requests and adapters at once.
 
-Contestants take turns in one process, and medians are compared. Memory is looked at over many
-answers and cancels, and 48 pairs are taught as a loop of peft's would teach them.
+Contestants take turns in one process, and medians are compared. Memory is measured over many
+answers and cancels, and 48 pairs are taught as a peft loop would teach them.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ COLUMNS: Columns = {"what": str, "here": str, "beside": str, "ratio": str, "goal
 
 
 class Endless(CausalLM):
-    """Answers have all tokens that they may have, so that contestants make as many."""
+    """Answers use all tokens that they may have, so that contestants make equally many."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ def _adapters(runner: ModelRunner) -> list[Adapter | None]:
 
 
 def _memory(runner: ModelRunner, count: int) -> dict[str, Any]:
-    """Let answers begin, and half of them be left, many times."""
+    """Begin answers, and leave half of them, many times."""
 
     async def some(many: int) -> None:
         for number in range(many):
@@ -151,7 +151,7 @@ def _memory(runner: ModelRunner, count: int) -> dict[str, Any]:
 
 
 def _teaching(settings: RunnerSettings) -> dict[str, Any]:
-    """Teach a format, here and by a loop of peft's, in turns."""
+    """Teach a format, here and by a peft loop, in turns."""
     rows = [
         {"prompt": example.input, "completion": f"TEAM: {example.target}"}
         for name in ("tickets.jsonl", "tickets_heldout.jsonl")
@@ -194,7 +194,7 @@ def _formed(answers: Sequence[str]) -> float:
 def _in_turns(
     rounds: int, one: Callable[[], None], other: Callable[[], None]
 ) -> tuple[list[float], list[float]]:
-    """Return the seconds of each, in rounds of both, after one that does not count."""
+    """Return the seconds of each, in rounds of both, after a round that does not count."""
     took: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):
         for seconds, run in zip(took, (one, other), strict=True):

@@ -1,4 +1,4 @@
-"""What one would write by hand with peft to teach a language model some pairs."""
+"""A peft loop as one would write it by hand, to teach a language model some pairs."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Measures what a request costs whose examples are known, beside a plain prediction.
+"""Measures a request with known examples, beside a plain prediction.
 
 All are whole requests (`cog_adapt.answer`) for one text on one event loop; they take turns of
-several calls, and the first of a turn is not counted. A round compares medians.
+several calls, and the first call of a turn is not counted. A round compares medians.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ Ask = Callable[[Request], Any]
 
 
 def asker(runner: ModelRunner, loop: asyncio.AbstractEventLoop) -> Ask:
-    """Make what answers a request, metrics included."""
+    """Make a function that answers a request, metrics included."""
     metrics: dict[str, Any] = {}
     scope = SimpleNamespace(context={}, record_metric=metrics.__setitem__)
     return lambda request: loop.run_until_complete(answer(runner, request, scope))
@@ -88,7 +88,7 @@ def measure(settings: RunnerSettings, rounds: int, calls: int, steps: int) -> Re
 
 
 def rows(times: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Make a row for each request, with its time by the plain one's of the same round."""
+    """Make a row for each request, with its time relative to the plain one of the same round."""
     return [
         {
             "request": name,
@@ -105,7 +105,7 @@ def _by(times: list[float], others: list[float]) -> Spread:
 
 
 def main() -> None:
-    """Measure what a request costs whose examples are known."""
+    """Measure a request with known examples."""
     chosen = arguments(main.__doc__)
     with tempfile.TemporaryDirectory() as folder:
         settings = RunnerSettings.from_environment().model_copy(

@@ -1,7 +1,7 @@
-"""Looks for what a server keeps of requests that are over: descriptors, threads, memory, disk.
+"""Looks for what a server retains of finished requests: descriptors, threads, memory, disk.
 
 The server runs the real model, with one set of folders and small budgets. After a warm-up come many
-predictions, cancelled adaptations, and adaptations of every method. Memory is flat where no process
+predictions, cancelled adaptations, and adaptations of every method. Memory is flat if no process
 has grown in the last third of a load by more than `FLAT_MEGABYTES`: caches are full by then.
 """
 
@@ -41,7 +41,7 @@ _MEGABYTE = 2**20
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many of each; a warm-up makes some of them before."""
+    """The number of each; a warm-up makes some of them before."""
 
     predictions: int = 2000
     cancels: int = 2000
@@ -166,7 +166,7 @@ def _cancel(client: httpx2.Client, count: int) -> None:
 
 
 def _adapt(client: httpx2.Client, count: int) -> None:
-    """Adapt by each method in turn; all but those of `all`, 90 MB each, are different adapters."""
+    """Adapt by each method in turn; adaptations differ, except those by `all`, of 90 MB each."""
     for number in range(count):
         method = METHODS[number % len(METHODS)]
         seed = 0 if method == "all" else time.monotonic_ns() % 10**9
@@ -214,7 +214,7 @@ def _memory() -> dict[str, float]:
 
 
 def _processes() -> list[Path]:
-    """Return the server's process, and then those that it has started."""
+    """Return the server's process, and then the processes that it started."""
     return [Path("/proc") / str(pid) for pid in _descendants(os.getpid())]
 
 

@@ -1,6 +1,6 @@
 """Counts the bytes of tensors that live at once, on any device, the meta device too.
 
-What kernels take for themselves while they run is not counted, nor are other threads' tensors.
+Kernels' temporary memory is not counted, nor are other threads' tensors.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the storages that calls on this thread make while the context is open.
 
     Args:
-        known: modules whose storages are there before, and do not count.
+        known: modules with storages from before, which do not count.
 
     Attributes:
         peak: the most bytes that lived at once.

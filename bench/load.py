@@ -1,9 +1,9 @@
 """Measures predictions beside others: many adapters at once, behind long work, under load.
 
-Besides the clock it reads the process's CPU time, which says what work costs on a busy machine.
+It reads the clock and the process's CPU time, which shows the cost of work on a busy machine.
 
-Both sides of each comparison take turns in one run. Writes the numbers, and a plot of latency
-against the number of callers, beside each other.
+Both sides of each comparison take turns in one run. The numbers are written with a plot of latency
+against the number of callers.
 """
 
 import asyncio
@@ -148,7 +148,7 @@ def _compared_row(name: str, costs: list[Cost], first: list[Cost]) -> Row:
 
 
 async def behind(load: Load) -> list[Row]:
-    """Measure short predictions of one owner alone, behind a long one and behind adaptations."""
+    """Measure short predictions of one owner: alone, behind a long one, and behind adaptations."""
     rows, count = [], load.sizes.predictions
     rows.append(latency_row("short, nothing else", await load.latency(count)))
     long = Query([LONG] * load.sizes.long_texts, load.adapters[0], owner="long")
@@ -166,7 +166,7 @@ async def behind(load: Load) -> list[Row]:
 
 
 async def beside(load: Load, work: Callable[..., Awaitable[None]], query: Query) -> list[float]:
-    """Measure short predictions while other work goes on."""
+    """Measure short predictions while other work runs."""
     task = asyncio.ensure_future(work(load, query))
     try:
         return await load.latency(load.sizes.predictions)
@@ -187,7 +187,7 @@ async def adapt_for_ever(load: Load, number: int) -> None:
 
 
 async def time_steps(load: Load, steps: list[float]) -> None:
-    """Note how long ticks last, to the 3 ms that pass between two looks."""
+    """Note the durations of ticks, to within the 3 ms between two looks."""
     before = 0.0
     while True:
         lasted, _ = load.runner.model_thread_beat()

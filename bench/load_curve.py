@@ -1,4 +1,4 @@
-"""Latency against the number of callers who each ask again at once, and its plot."""
+"""Latency against the number of callers, each of which asks again at once, and its plot."""
 
 import asyncio
 import time
@@ -42,7 +42,7 @@ def latency_row(what: str, times: list[float]) -> Row:
 
 
 async def under_load(query: MakeQuery, runner: ModelRunner, sizes: Sizes) -> list[Row]:
-    """Measure latency and throughput for numbers of callers who each ask again at once."""
+    """Measure latency and throughput for numbers of callers that each ask again at once."""
     rows = []
     for alone in (False, True):
         for callers in sizes.callers:
@@ -63,7 +63,7 @@ def _queries(query: MakeQuery, first: int, count: int, alone: bool) -> list[Quer
 
 
 async def caller(runner: ModelRunner, queries: Sequence[Query]) -> list[float]:
-    """Ask one request after the other."""
+    """Send one request after another."""
     return [await timed(runner.predict_async(query)) for query in queries]
 
 

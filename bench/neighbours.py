@@ -2,7 +2,7 @@
 
 Each holds a runner of its own and chooses its threads as a server does: the first has all cores,
 the second its share. Each trains alone, and then both at once until each has taken enough steps:
-the faster one takes more, and all that count were taken while the other took steps too.
+the faster one takes more, and only steps during the other's steps count.
 """
 
 import multiprocessing
@@ -48,8 +48,8 @@ class _EnoughError(Exception):
 def serve(pipe: Connection, folder: Path) -> None:
     """Train whenever a number of steps comes, till the next message; 0 ends the process.
 
-    Sends its threads first; of each training an empty message once it has taken so many steps, and
-    at last the times at which they ended, of a clock that all processes share.
+    Sends its threads first; for each training an empty message after so many steps, and
+    in the end the times of the steps, by a clock that all processes share.
     """
     tempfile.tempdir = str(folder)  # there the processes count each other, and no others
     settings = RunnerSettings(device="cpu", weights_dir=folder)
@@ -85,7 +85,7 @@ class Process:
     """One process that trains.
 
     Attributes:
-        threads: that it computes with.
+        threads: the number that it computes with.
     """
 
     pipe: Connection
@@ -135,7 +135,7 @@ def together(processes: Mapping[str, Process], steps: int) -> dict[str, list[flo
 
 
 def common(ends: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """Return the seconds of each one's steps that were taken while all took counted steps."""
+    """Return the seconds of each process's steps during which all took counted steps."""
     began = max(each[WARM_UP - 1] for each in ends.values())
     ended = min(each[-1] for each in ends.values())
     return {
@@ -167,7 +167,7 @@ def rows(
 
 
 def main() -> None:
-    """Measure how much two processes that train slow each other."""
+    """Measure how much two training processes slow each other."""
     chosen = arguments(main.__doc__)
     rounds, steps = (1, 5) if chosen.quick else (5, 12)
     facts: dict[str, Any] = {

@@ -135,7 +135,7 @@ def run_timed(loaded: LoadedModel) -> float:
 
 
 def measure(settings: RunnerSettings, sizes: Sizes) -> Report:
-    """Let the calls take turns, then compare each with the work that it is part of."""
+    """Let the calls take turns, then compare each with the work that contains it."""
     task, precision = TextClassification(), choose_precision(settings)
     loaded = LoadedModel(task, settings)
     with ModelRunner(task, settings) as runner:
@@ -156,7 +156,7 @@ def measure(settings: RunnerSettings, sizes: Sizes) -> Report:
 
 
 def rows(times: Mapping[str, list[list[float]]], step: Spread) -> list[dict[str, Any]]:
-    """Make a row for each call, with its share of the work that it is part of."""
+    """Make a row for each call, with its share of the work that contains it."""
     spreads = {name: Spread.of([*itertools.chain(*turns)]) for name, turns in times.items()}
     bare, adaptation = spreads[BARE].median, step.median * Recipe().max_steps
     whole = {

@@ -1,13 +1,13 @@
-"""Models of one's own beside what one would write by hand: lines, scores and seconds.
+"""One's own models beside code written by hand: lines, scores and seconds.
 
     make kinds && apt-get install dataset-fashion-mnist espeak-ng
     python -m bench.own --output docs/results/own.md
 
 For each kind and seed the two ways adapt to the same rows, one after the other, in an order that
-changes, and answer the same held-out inputs. Each pair is kept in a JSON file beside the table, so
-a run that was cut off goes on; `--again` measures the kinds of `--only` anew. Whole files were
-counted when a new user wrote them for the first interface; `own_models/lines.py` says what a line
-with code is now.
+changes, and answer the same held-out inputs. Each pair is stored in a JSON file by the table, so
+an interrupted run continues; `--again` measures the kinds of `--only` anew. Whole files were
+counted when a new user wrote them for the first interface; `own_models/lines.py` defines a line
+with code now.
 """
 
 import argparse
@@ -47,7 +47,7 @@ _COLUMNS = (
 
 
 def main() -> None:
-    """Measure what is installed and not known yet, and write the table of all kinds."""
+    """Measure all installed kinds without records, and write the table of all kinds."""
     chosen = _arguments()
     os.environ["OMP_NUM_THREADS"] = str(chosen.threads)  # of the model thread, where both ways run
     torch.set_num_threads(1)
@@ -77,7 +77,7 @@ class _Plain(argparse.RawDescriptionHelpFormatter):
 
 
 def measure(name: str, kind: Kind, seeds: int, records: Records) -> None:
-    """Let the two ways take turns on the seeds that are not known; the first to go changes."""
+    """Let the two ways take turns on the seeds without records; the first one alternates."""
     known = {pair.seed for pair in records.of(name)}
     wanted = [s for s in range(kind.first_seed, kind.first_seed + seeds) if s not in known]
     if kind.missing or not wanted:
@@ -91,7 +91,7 @@ def measure(name: str, kind: Kind, seeds: int, records: Records) -> None:
 
 
 def row(name: str, kind: Kind, records: Records) -> tuple[str, ...]:
-    """Say what came of a kind."""
+    """Return a row about a kind."""
     folder = ROOT / kind.folder
     lines = f"{code_lines(folder / 'task.py')}, {lines_beside_inputs(folder / 'predict.py')}"
     about = (kind.title, lines, kind.by_hand, kind.scale)
@@ -110,7 +110,7 @@ def row(name: str, kind: Kind, records: Records) -> tuple[str, ...]:
 
 
 def verdict(kind: Kind, pairs: Sequence[Pair]) -> str:
-    """Say whether the goals are met, by the clock; CPU time says what other load did to it."""
+    """Say whether the goals are met, by the clock; CPU time shows the effect of other load."""
     after, other = _scores(pairs)
     (ours, hand), (cpu, hand_cpu) = _seconds(pairs), _cpu(pairs)
     missed = []
@@ -128,7 +128,7 @@ def _most(kind: Kind, seconds: float) -> float:
 
 
 def document(records: Records) -> str:
-    """Return the table of all kinds, and where it was made."""
+    """Return the table of all kinds, and facts about the machine."""
     rows = [row(name, kind, records) for name, kind in KINDS.items()]
     table = [_COLUMNS, ("---",) * len(_COLUMNS), *rows]
     lines = ["| " + " | ".join(cells) + " |" for cells in table]
@@ -146,20 +146,20 @@ def _why_not(kind: Kind) -> str:
 
 
 def _seconds(pairs: Sequence[Pair]) -> tuple[float, float]:
-    """Return the median of ours and of those by hand."""
+    """Return the median of our way and of the one by hand."""
     ours, hand = (statistics.median(each.seconds for each in side) for side in _sides(pairs))
     return ours, hand
 
 
 def _cpu(pairs: Sequence[Pair]) -> tuple[float | None, float | None]:
-    """Return the medians of CPU time; None where it was not measured."""
+    """Return the medians of CPU time; None if it was not measured."""
     known = ([each.cpu for each in side if each.cpu is not None] for side in _sides(pairs))
     ours, hand = (statistics.median(side) if side else None for side in known)
     return ours, hand
 
 
 def _scores(pairs: Sequence[Pair]) -> tuple[float, float]:
-    """Return the mean of ours and of those by hand."""
+    """Return the mean of our way and of the one by hand."""
     ours, hand = (statistics.fmean(each.after for each in side) for side in _sides(pairs))
     return ours, hand
 

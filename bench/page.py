@@ -1,7 +1,7 @@
 """Measures the playground's page in Chromium: weight, first paint, long tasks, axe, motion.
 
-Keys are typed while a long curve grows and a long table is there; each that is missing in the end
-is counted as dropped. `page_motion.py` says how. Chromium draws in software here.
+Keys are typed while a long curve grows and a long table is shown; each key that is missing at the
+end counts as dropped (see `page_motion.py`). Chromium renders in software here.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ FOUND = """axe.run().then(found => {
 
 
 def weight() -> int:
-    """Return the bytes of all that is loaded, gzipped."""
+    """Return the bytes of all loaded files, gzipped."""
     files = [BUILT / "index.html", *(BUILT / "assets").iterdir()]
     return sum(len(gzip.compress(path.read_bytes(), 9)) for path in files)
 
@@ -93,7 +93,7 @@ def paints(context: BrowserContext, url: str, times: int) -> tuple[list[float], 
 
 
 def run(page: Page) -> None:
-    """Run a prediction to its end, so that there is one to show."""
+    """Run a prediction to its end, so that the page can show one."""
     inputs = "{text: 'Where is my parcel?', labels: ['delivery', 'refund']}"
     page.evaluate(f"document.querySelector('run-view').set({inputs})")
     page.get_by_role("button", name="Run", exact=True).click()
@@ -110,7 +110,7 @@ def large_output(page: Page) -> list[float]:
 
 
 def grave(page: Page) -> int:
-    """Return how much axe-core calls serious or critical, in all views, light and dark."""
+    """Return how many findings axe-core calls serious or critical, in all views, light and dark."""
     page.evaluate(AXE.read_text())
     count = 0
     for scheme in ("light", "dark"):

@@ -1,8 +1,8 @@
-"""What the page does while something moves: a long curve that grows, a long table that is scrolled.
+"""The page while something moves: a long curve that grows, a long table that is scrolled.
 
-Frames are counted with and without the work, in turns: what the display's own clock gives is not
-the page's to lose. An update is what a step of an adaptation sends, three metrics; it goes through
-the page's own `Run`, panel and chart. Chromium draws in software here.
+Frames are counted with and without the work, in turns, because the page cannot lose frames that
+the display's own clock does not give. An update is a step of an adaptation, three metrics; it uses
+the page's own `Run`, panel and chart. Chromium renders in software here.
 """
 
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ _SCROLL = """async seconds => {
 
 @dataclass
 class Moved:
-    """What was counted while something moved.
+    """The counts while something moved.
 
     Attributes:
         still: frames a second without it, in turns.
@@ -90,7 +90,7 @@ class Moved:
         idle: the same of each second without it.
         tasks: milliseconds of each task of more than 50.
         typed: keys that were pressed.
-        dropped: those that were not there in the end.
+        dropped: pressed keys that were missing at the end.
     """
 
     still: list[float]
@@ -148,7 +148,7 @@ def rows(page: Page, turns: int, seconds: float) -> Moved:
 
 
 class _Busy:
-    """How much of the time the page's main thread works, by the browser's own count."""
+    """The share of time that the page's main thread works, by the browser's own count."""
 
     def __init__(self, page: Page) -> None:
         self._browser = page.context.new_cdp_session(page)
@@ -168,7 +168,7 @@ class _Busy:
 
 
 def _type(page: Page, selector: str, seconds: float, moved: Moved) -> None:
-    """Type as long as that, into an empty input."""
+    """Type for so long into an empty input."""
     text = (TYPED * 100)[: int(seconds * 1000 / KEY_PAUSE_MS)]
     page.fill(selector, "")
     page.focus(selector)

@@ -99,7 +99,7 @@ def arguments(
     Args:
         description: of the benchmark.
         add_options: adds its own.
-        given: what is parsed; the command line where nothing is given.
+        given: the arguments to parse; by default the command line.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes, for CI")
@@ -118,7 +118,7 @@ def arguments(
 
 
 def _why_not_written(output: Path) -> str:
-    """Return why a file can't be written, before anything is measured; empty where it can."""
+    """Return why a file cannot be written, before anything is measured; "" if it can."""
     if output.is_dir():
         return "a folder; name a file in it"
     try:
@@ -183,7 +183,7 @@ class Report:
 
 
 def environment(precision: Precision) -> dict[str, Any]:
-    """Return versions and hardware, and the load, which shows how busy the machine was."""
+    """Return versions and hardware, and the load of the machine."""
     device = precision.device
     return {
         "python": platform.python_version(),

@@ -3,7 +3,7 @@
 Each model is tested in a process of its own, a few times: medians, and their range. A plain forward
 and backward of the probe takes turns with the tests, since shared machines differ by half in speed.
 Bytes are those of its resident memory, and of its tensors, counted in a run apart from the timed
-ones. SmolLM2 is measured where its packages are there (`examples/lm/requirements-weights.txt`).
+ones. SmolLM2 is measured if its packages are installed (`examples/lm/requirements-weights.txt`).
 """
 
 import importlib
@@ -63,7 +63,7 @@ def peak() -> int:
 
 
 def forget_peak() -> None:
-    """Let the peak begin anew."""
+    """Begin the peak anew."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -89,7 +89,7 @@ class Timed:
 
 
 def step_of(start: Start) -> Callable[[], float]:
-    """Return what takes the gradients of the start's examples, without a step of the optimizer."""
+    """Return a function that computes the gradients of the start's examples, without a step."""
     replica = training_replica(start.trained.template, start.trained.tensors)
     training = modules_in_training(replica)
     make = adamw(start.training.recipe, start.training.learning_rate)

@@ -1,6 +1,6 @@
 """A closed loop of requests over kept connections, lean enough for one core.
 
-The client understands just the HTTP that the compared servers answer with, so that its own cost is
+The client understands only the HTTP of the compared servers, so that its own cost is
 the same few microseconds for each of them.
 """
 
@@ -140,7 +140,7 @@ def _ask(
 
 
 def _readable(selector: selectors.BaseSelector) -> Iterator[_Connection]:
-    """Yield each connection that has something to read, until none is registered."""
+    """Yield each connection with something to read, until none is registered."""
     while selector.get_map():
         ready = selector.select(_PATIENCE)
         if not ready:

@@ -63,7 +63,7 @@ class SmallTask(Task):
         return {"ids": ids, "attention_mask": (ids > 0).long()}
 
     def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
-        """Compute cross-entropy; it is not finite for some texts."""
+        """Compute cross-entropy; it is infinite for some texts."""
         losses = F.cross_entropy(module(batch), targets, reduction="none")
         bad = (batch["ids"] == ord(NOT_FINITE)).any(1)
         return losses.masked_fill(bad, torch.inf)

@@ -5,7 +5,8 @@ its module at its first use (PEP 562): `check_gradients` needs torch alone, `pre
 FastAPI, and a process that runs no model never imports torch.
 """
 
-TYPE_CHECKING = False  # typing is not imported: where this runs, a typing.py may be the user's
+# typing is not imported: the folder of this program may hold a typing.py of the user's
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cog_adapt.command.main import run as run
     from cog_adapt.lm.causal_lm import CausalLM as CausalLM
@@ -118,7 +119,7 @@ _RENAMED = {
     "train_async": "cog_adapt.train",
 }
 
-if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
+if not TYPE_CHECKING:  # a type checker knows the names above, and reports any other name
 
     def __getattr__(name: str) -> object:
         """Return the public name, imported from its module."""

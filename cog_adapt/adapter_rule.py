@@ -61,7 +61,8 @@ class Asker:
     sees_all: bool = False
 
 
-OPERATOR = Asker(EVERYBODY, sees_all=True)  # at the folder; no owner is called so
+# reads the adapter folder itself; no owner has this name
+OPERATOR = Asker(EVERYBODY, sees_all=True)
 
 
 @dataclass(frozen=True)

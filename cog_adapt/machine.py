@@ -24,7 +24,7 @@ def memory_bytes(cgroups: Path = _CGROUPS, own_cgroups: Path = _OWN_CGROUPS) -> 
             text = path.read_text().strip()
         except OSError:
             continue
-        if text.isdecimal():  # `max` is none
+        if text.isdecimal():  # `max` means no limit
             limits.append(int(text))
     return min(limits)
 

@@ -95,7 +95,7 @@ class OwnerBytes(OwnerShares[int], Generic[N]):
     def __init__(self, most: int, most_of_owner: int, most_of_nobody: int | None = None) -> None:
         super().__init__(most, most_of_owner, most_of_nobody)
         self._sizes: OrderedDict[tuple[str, N], int] = OrderedDict()
-        self._names_of: dict[str, OrderedDict[N, None]] = {}  # in the same order
+        self._names_of: dict[str, OrderedDict[N, None]] = {}  # the names in the order of `_sizes`
 
     def __len__(self) -> int:
         """Count the entries."""

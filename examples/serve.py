@@ -1,4 +1,4 @@
-"""Starts the server and prints a link to open and three requests to paste, for `make serve`."""
+"""Starts the server, and prints a link to open and three requests to paste, for `make serve`."""
 
 import os
 import sys

@@ -1,7 +1,7 @@
 """The round trip of a training, through Cog's real server.
 
 `train.py` makes an adapter from a larger file; a second server starts with it as COG_WEIGHTS, and
-a request to a third way sends it as its `weights`.
+a request to a third server sends it as its `weights`.
 """
 
 import argparse

@@ -31,7 +31,7 @@ _MODULES = {
 __all__ = ["Check", "Finding", "GradientFlowError", "GradientReport", "check_gradients"]
 __version__ = "0.1.0"
 
-if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
+if not TYPE_CHECKING:  # a type checker knows the names above, and reports any other name
 
     def __getattr__(name: str) -> object:
         """Return the public name, imported from its module."""

@@ -82,7 +82,7 @@ def _function(target: str) -> Callable[[], Any]:
 def _imported(file: Path) -> object:
     """Import a file as Python runs a script: its neighbours can be imported."""
     sys.path.insert(0, str(file.parent))
-    name = f"checked_{file.stem}"  # never that of a library, as `json` or `random` would be
+    name = f"checked_{file.stem}"  # never the name of a library, as `json` or `random` would be
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{file.name} is no Python file. Write `path.py:make`.")

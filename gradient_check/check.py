@@ -230,7 +230,8 @@ def _run(  # noqa: PLR0913
         allowed.slopes.report(exam)
         if "gradients" in exam.grounds and allowed.stops.are_missing:
             paths = flow.diagnosis.names
-            attempted(lambda: find_stand_ins(subject, paths, allowed.stops), None)  # small ones
+            # also marks small declared stops as found
+            attempted(lambda: find_stand_ins(subject, paths, allowed.stops), None)
         allowed.stops.report_absent(exam)
         return flow.gradient_norms
     finally:
@@ -265,7 +266,7 @@ def _run_checks(flow: GradientFlow) -> None:
 def _adamw(learning_rate: float) -> MakeOptimizer:
     def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         own = list(parameters)
-        fused = all(p.is_floating_point() for p in own)  # no fused kernel takes complex numbers
+        fused = all(p.is_floating_point() for p in own)  # fused kernels refuse complex numbers
         return torch.optim.AdamW(own, lr=learning_rate, fused=fused)
 
     return make

@@ -1,4 +1,4 @@
-"""The place for routes, middleware and policy of your own.
+"""The place for your own routes, middleware and policy.
 
 `python -m server` calls `build` once its settings are read. A route, for example:
 
@@ -13,9 +13,9 @@
 
         return app
 
-It stands behind the same keys and limits as every other. Where API keys are set, it needs `admin`,
-or what `set_need` says. Its bodies may have 1 MiB, or what `set_body_limit` says: JSON is parsed
-on the event loop.
+The same keys and limits protect such a route as every other. If API keys are set, it needs the
+scope `admin`, or the scope that `set_need` names. Its bodies may have 1 MiB, or the limit that
+`set_body_limit` sets, because JSON is parsed on the event loop.
 """
 
 from fastapi import FastAPI

@@ -1,1 +1,1 @@
-"""Attacks a server of its own on the loopback interface, while another caller asks it: the walk."""
+"""Attacks a server of its own on the loopback interface while another caller uses it: the walk."""

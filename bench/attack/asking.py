@@ -1,4 +1,4 @@
-"""Asks a server on the loopback interface, and makes a row of what the second caller saw."""
+"""Asks a server on the loopback interface, and makes a row of a second caller's answers."""
 
 import http.client
 import json
@@ -27,7 +27,7 @@ def document_of(address: str, key: str, patience: float = _READY_SECONDS) -> dic
 
 
 def get(address: str, key: str, path: str) -> bytes | None:
-    """Return the body of an answer of 200, else None."""
+    """Return the body of an answer with status 200, else None."""
     connection = http.client.HTTPConnection(address, timeout=PATIENCE)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {key}"})
@@ -42,7 +42,7 @@ def get(address: str, key: str, path: str) -> bytes | None:
 
 
 def send_json(address: str, key: str, inputs: dict[str, Any]) -> int:
-    """Ask for a prediction; return the status of the answer."""
+    """Send a prediction; return the status of the answer."""
     connection = http.client.HTTPConnection(address, timeout=PATIENCE)
     try:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -57,7 +57,7 @@ def send_json(address: str, key: str, inputs: dict[str, Any]) -> int:
 def row_of(
     name: str, began: float, ended: float, answers: Counter[str], samples: list[Sample]
 ) -> dict[str, Any]:
-    """Return how the second caller was answered from one moment to another."""
+    """Return how the second caller was answered between two moments."""
     times = {
         what: [s.milliseconds for s in samples if s.name == what and began <= s.began <= ended]
         for what in LIMITS

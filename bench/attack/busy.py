@@ -1,7 +1,7 @@
-"""A second caller of the real model while it is busy waits for the running tick of an adaptation.
+"""A second caller of the busy real model waits only for the running tick of an adaptation.
 
-Two owners adapt three times at once, and one of them asks for long predictions as well. What the
-second caller waits for is counted in ticks of the model's thread, so that a loaded machine changes
+Two owners adapt three times at once, and one of them also sends long predictions. The second
+caller's wait is counted in ticks of the model thread, so that a loaded machine changes
 nothing.
 """
 
@@ -33,7 +33,7 @@ Answers = Counter[str]
 
 
 def measure_busy(seconds: float) -> dict[str, Any]:
-    """Return the row of adaptations of so many seconds, with what the ticks were in it."""
+    """Return the row of so many seconds of adaptations, with the numbers of ticks."""
     with _keys() as (keys, file), local_server("predict", DOOR | {"API_KEYS_FILE": file}) as server:
         address = server.url.removeprefix("http://")
         document_of(address, keys[WATCHED])
@@ -64,7 +64,7 @@ def _keys() -> Iterator[tuple[dict[str, str], str]]:
 
 
 def _keep_busy(address: str, keys: dict[str, str], seconds: float) -> Answers:
-    """Adapt three times at once, with long predictions beside; return how all were answered."""
+    """Adapt three times at once, with long predictions besides; return all statuses."""
     with ThreadPoolExecutor(len(ADAPTATIONS)) as threads:
         running = [
             threads.submit(_adapt, address, keys[owner], seed, seconds)
@@ -89,7 +89,7 @@ def _predict_meanwhile(address: str, key: str, running: list[Future[int]]) -> li
 
 
 def late_busy(row: dict[str, Any]) -> list[str]:
-    """Say if the second caller waited for more than the running tick, or nothing was measured."""
+    """Say if the second caller waited for more than a tick, or nothing was measured."""
     waited, pieces = row["most steps waited"], row["watched pieces"]
     if waited <= MOST_STEPS and pieces and row["steps taken"]:
         return []

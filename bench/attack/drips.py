@@ -1,4 +1,4 @@
-"""Connections whose bodies come a byte at a time."""
+"""Connections that send their bodies byte by byte."""
 
 import socket
 import threading
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def dripping(address: str, key: str, count: int) -> Iterator[Counter[str]]:
-    """Hold connections whose bodies come a byte at a time, from one thread."""
+    """Hold connections that send their bodies byte by byte, from one thread."""
     ended = threading.Event()
     host, _, port = address.partition(":")
     head = (

@@ -49,7 +49,7 @@ def segment(mark: int, content: bytes) -> bytes:
 
 
 def headers() -> Iterator[bytes]:
-    """Yield headers of up to ten gigapixels in each format; TIFF is none of those that are read."""
+    """Yield headers of up to ten gigapixels in each format; TIFF is not read."""
     yield png(100_000, 100_000, _pixels(1_000))
     yield png(2**31 - 1, 2**31 - 1)
     frame = struct.pack(">BHHB", 8, 65_535, 65_535, 1) + bytes((1, 0x11, 0))
@@ -95,7 +95,7 @@ def in_motion(kind: str, count: int) -> bytes:
 
 
 def bombs() -> Iterator[bytes]:
-    """Yield small files that unpack to much: texts, profiles and pixels."""
+    """Yield small files that unpack to large ones: texts, profiles and pixels."""
     zeros = zlib.compress(bytes(200_000_000), 9)
     yield png(8, 8, chunk(b"zTXt", b"a\0\0" + zeros), _pixels(72))
     yield png(8, 8, chunk(b"iTXt", b"a\0\1\0\0\0" + zeros), _pixels(72))
@@ -106,7 +106,7 @@ def bombs() -> Iterator[bytes]:
 
 
 def large_exif() -> Iterator[bytes]:
-    """Yield pictures whose EXIF has a megabyte."""
+    """Yield pictures with a megabyte of EXIF."""
     exif = b"Exif\0\0II*\0" + struct.pack("<IH", 8, 65_535) + bytes(10**6)
     yield png(8, 8, chunk(b"eXIf", exif[6:]), _pixels(72))
     parts = [exif[start : start + 65_000] for start in range(0, len(exif), 65_000)]
@@ -116,7 +116,7 @@ def large_exif() -> Iterator[bytes]:
 
 
 def many_blocks() -> Iterator[bytes]:
-    """Yield files as long as they may be, of as many blocks as go into them."""
+    """Yield files of the largest allowed size, with as many blocks as fit."""
     yield png(8, 8, chunk(b"teXt", b"") * (_FILE_BYTES // 12), _pixels(72))
     yield png(8, 8, _pixels(72), chunk(b"teXt", b"") * (_FILE_BYTES // 12))
     yield png(8, 8, chunk(b"tEXt", b"a\0b") * (_FILE_BYTES // 15), _pixels(72))
@@ -160,7 +160,7 @@ def one_row() -> bytes:
 
 
 def folders(count: int) -> bytes:
-    """Return a ZIP of so many small pictures in two folders, no two of them equal."""
+    """Return a ZIP of so many different small pictures in two folders."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(count):

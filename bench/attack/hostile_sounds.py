@@ -1,4 +1,4 @@
-"""Sound files whose headers lie, that are cut, or that cost more than they seem to."""
+"""Sound files with false headers, cut files, and files that cost more than they seem to."""
 
 import struct
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def wav(  # noqa: PLR0913 - the fields of a header
     declared: int | None = None,
     more: bytes = b"",
 ) -> bytes:
-    """Return a WAV file of any header; `more` lies between it and the data."""
+    """Return a WAV file with any header; `more` lies between it and the data."""
     frame = channels * bits // 8 % 2**16
     form = struct.pack("<HHIIHH", kind, channels, rate, rate * frame % 2**32, frame, bits)
     if kind == _EXTENSIBLE:
@@ -29,7 +29,7 @@ def wav(  # noqa: PLR0913 - the fields of a header
 
 
 def headers() -> Iterator[bytes]:
-    """Yield headers that lie, of 4 GiB, of no channel, of rates from 1 Hz to 4 GHz."""
+    """Yield false headers: of 4 GiB, of no channel, of rates from 1 Hz to 4 GHz."""
     for declared in (0, 2**31, _MOST):
         yield wav(declared=declared)
     for channels in (0, 65, 65_535):
@@ -46,13 +46,13 @@ def headers() -> Iterator[bytes]:
 
 
 def cut() -> Iterator[bytes]:
-    """Yield what is left of a sound that was cut."""
+    """Yield a sound that is cut at several places."""
     whole = wav()
     yield from (whole[:end] for end in (0, 3, 11, 19, 30, 43, 44, 45, 8_000, -1))
 
 
 def many_chunks() -> Iterator[bytes]:
-    """Yield files as long as they may be, of as many chunks as go into them."""
+    """Yield files of the largest allowed size, with as many chunks as fit."""
     chunks = b"junk\0\0\0\0" * ((_FILE_BYTES - 20_000) // 8)
     yield wav(more=chunks)
     yield wav() + chunks
@@ -60,7 +60,7 @@ def many_chunks() -> Iterator[bytes]:
 
 
 def long_sounds() -> Iterator[bytes]:
-    """Yield the longest and the shortest sounds, and those of one more second."""
+    """Yield the longest and the shortest allowed sounds, and those with one second more."""
     yield wav(bytes(30 * 16_000 * 2), rate=16_000)
     yield wav(bytes(31 * 16_000 * 2), rate=16_000)
     yield from (wav(bytes(2)), wav(b""), wav(bytes(3)))

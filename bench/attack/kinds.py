@@ -1,6 +1,6 @@
-"""Attacks the kinds of pictures and of speech over HTTP, beside another owner of each.
+"""Attacks the picture and the speech kind over HTTP, beside another owner of each.
 
-Each kind is a project that `cog-adapt new` makes. One whose weights are not installed is skipped;
+Each kind is a project that `cog-adapt new` makes. A kind is skipped if its weights are missing;
 `make kinds` installs them, or, into a folder that PYTHONPATH names, the `pip install` of its page.
 The other owner's answers are compared with those before the attack.
 """
@@ -56,11 +56,11 @@ def _installed(name: str) -> str:
 
 
 def measure_kinds(seconds: float, few: bool = False) -> list[dict[str, Any]]:
-    """Return a row for each group of attacks on each kind; a group lasts so many seconds or more.
+    """Return a row for each group of attacks on each kind; a group lasts at least so many seconds.
 
     Args:
-        seconds: after its last file a group begins again until then.
-        few: a tenth of the pictures that come in one ZIP.
+        seconds: a group begins again after its last file, until they are over.
+        few: use a tenth of the pictures in one ZIP.
     """
     rows = []
     for kind in KINDS:
@@ -85,7 +85,7 @@ def _inputs(field: str, files: Iterable[bytes]) -> Iterator[Inputs]:
 
 
 def data_uri_of_row(field: str) -> str:
-    """Return a small file that is right."""
+    """Return a small valid file."""
     pictures = field == "images"
     return data_uri(hostile_pictures.saved("PNG") if pictures else hostile_sounds.wav())
 
@@ -100,7 +100,7 @@ def _rows(field: str) -> Iterator[Inputs]:
 
 
 def groups(few: bool) -> Mapping[str, Mapping[str, Group]]:
-    """Return what each kind is attacked with."""
+    """Return the attacks on each kind."""
     pictures, sounds = hostile_pictures, hostile_sounds
     zipped = 300 if few else 3_000
     small, large = pictures.saved("PNG"), pictures.saved("PNG", 6_300, "L")
@@ -157,7 +157,7 @@ def _attacked(kind: str, attacks: Mapping[str, Group], seconds: float) -> Iterat
 
 
 def _question(kind: str, caller: Caller) -> Question:
-    """Let the other owner adapt; return what that owner asks for, and the answer to it."""
+    """Let the other owner adapt; return a request of that owner, and its answer."""
     field, name = ("images", "boot.png") if kind == "image" else ("sounds", "adapter.wav")
     sent = data_uri((_EXAMPLES / kind / "examples" / name).read_bytes())
     inputs = {field: [sent], "examples": list(_rows(field)), "steps": 2}
@@ -178,7 +178,7 @@ def _row(  # noqa: PLR0913 - one group's own
     make: Group,
     seconds: float,
 ) -> dict[str, Any]:
-    """Attack with a group again and again, while the other owner asks."""
+    """Attack with a group again and again while the other owner sends requests."""
     answers: Counter[str] = Counter()
     with watched(address, keys[1], question) as samples:
         time.sleep(_QUIET_SECONDS)
@@ -196,7 +196,7 @@ def _sent(address: str, key: str, group: Iterable[Inputs]) -> Counter[str]:
 
 
 def _said_to(address: str, key: str, inputs: Inputs) -> str:
-    """Return what became of a request: answered, refused in words, or a fault."""
+    """Return the class of an answer: answered, refused with a reason, or a fault."""
     caller = Caller(address, key)
     body = json.dumps({"input": inputs}).encode()
     status, content = caller.ask("POST", "/predictions", body, Cancel_After=_CANCEL_AFTER)
@@ -218,7 +218,7 @@ def _others(samples: list[Sample], began: float, ended: float) -> dict[str, Any]
 
 
 def wrong_kinds(rows: list[dict[str, Any]]) -> list[str]:
-    """Say which attacks changed or lost another owner's answer, or were a fault of the server."""
+    """Say which attacks changed or lost another owner's answer, or caused a fault of the server."""
     return [
         f"{row['attack']}: of {row['others answered']} answers to another owner "
         f"{row['others wrong']} were wrong, {row['others refused']} questions were refused; the "

@@ -1,7 +1,7 @@
-"""Says where the model's thread was in its long ticks, by looking at its stack from outside.
+"""Says where the model thread was in its long ticks, by looking at its stack from outside.
 
 Each long tick is a line of JSON in the file that TICKS_FILE names: its seconds, and the innermost
-frame of the project in most looks.
+frame of the project in most samples.
 """
 
 import json
@@ -21,10 +21,10 @@ _FOLDERS = (str(Path(__file__).parents[2]), "site-packages")
 
 
 class LongTicks:
-    """Looks at the ticks of a model's thread until the process ends.
+    """Samples the ticks of a model thread until the process ends.
 
     Args:
-        scheduler: has the thread.
+        scheduler: owns the thread.
         path: the file to which a line is added for each long tick.
     """
 
@@ -66,6 +66,6 @@ def _frames_of(ident: int) -> str:
 
 
 def watch_if_asked(scheduler: Scheduler) -> None:
-    """Watch a model's thread where TICKS_FILE names a file."""
+    """Watch a model thread if TICKS_FILE names a file."""
     if path := os.environ.get("TICKS_FILE"):
         LongTicks(scheduler, Path(path))

@@ -1,7 +1,7 @@
 """Times one owner's short predictions while another owner gives the server one kind of work.
 
-The server runs the shipped predictor. Where a tick of its model's thread is long, the stack that
-was seen most in it stands in the result.
+The server runs the shipped predictor. For long ticks of its model thread, the result contains the
+most frequent stack.
 """
 
 import itertools
@@ -28,7 +28,7 @@ _SHOWN = 3
 
 
 def measure_neighbours(seconds: float, kinds: dict[str, Round] = KINDS) -> list[dict[str, Any]]:
-    """Return a row for no work and for each kind, each of so many seconds."""
+    """Return a row without work and a row for each kind, each of so many seconds."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         keys = {owner: make_key(owner, ("predict",)) for owner in ("ann", "bob")}
@@ -95,7 +95,7 @@ def _work(  # noqa: PLR0913 - one thread's own
 
 
 def _long_ticks(path: Path) -> list[str]:
-    """Return the longest ticks by where the thread was, each with its count."""
+    """Return the longest ticks by the thread's place, each with its count."""
     seen = [json.loads(line) for line in path.read_text().splitlines()]
     longest: dict[str, float] = {}
     counts = Counter(each["frames"] for each in seen)
@@ -106,7 +106,7 @@ def _long_ticks(path: Path) -> list[str]:
 
 
 def late_neighbours(rows: list[dict[str, Any]]) -> list[str]:
-    """Say which kinds of work hold another owner up for longer than the limit."""
+    """Say which kinds of work delay another owner for longer than the limit."""
     return [
         f"{row['attack']}: another owner's p99 is {row['no-op p99 ms']:.0f} ms, the limit is "
         f"{LIMIT_MS:.0f}"

@@ -1,4 +1,4 @@
-"""The shipped door without its model: inputs are parsed and bounded as ever, then nothing runs."""
+"""The shipped predictor without its model: inputs are parsed and bounded, then nothing runs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Nothing(Task):
     """A task of the template's kind, without a model."""
 
     def load(self) -> nn.Module:
-        """Build a small module, so that there are names to choose from."""
+        """Build a small module with parameters to choose from."""
         return nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
 
     def encode(self, inputs: Sequence[Any]) -> Batch:
@@ -52,7 +52,7 @@ MODULE = TASK.load()
 
 
 def read(request: Request) -> list[dict[str, str]]:
-    """Read all that a request carries, and find what its method would train."""
+    """Read everything in a request, and find the parameters that its method would train."""
     examples = read_request_examples(request, TASK)
     check_scores(TASK, request, settle_labels(TASK, request, examples, None))
     if request.recipe.method.startswith("match:"):
@@ -61,30 +61,30 @@ def read(request: Request) -> list[dict[str, str]]:
 
 
 async def answer(_runner: object, request: Request, _scope: object) -> Answer:
-    """Read, in a thread as `few_shot` does, and answer with the number of texts."""
+    """Read in a thread, as `few_shot` does, and answer with the number of texts."""
     return Answer(await asyncio.to_thread(read, request))
 
 
 async def trained(_runner: object, request: Request, _scope: object) -> Trained:
-    """Read as `train` does, and answer with a file that is there."""
+    """Read as `train` does, and answer with an existing file."""
     await asyncio.to_thread(read, request)
     return Trained(Path(__file__), {})
 
 
 class NoTraining(train.Trainer):
-    """The shipped door to trainings with another `train`."""
+    """The shipped trainer with another `train`."""
 
     def setup(self) -> None:
-        """Load nothing, and let the door call the other `train`."""
+        """Load nothing, and let the trainer call the other `train`."""
         setattr(train, "train", trained)  # noqa: B010 - a name that `train` only imports
         self.runner: Any = None
 
 
 class NoOp(predict.Predictor):
-    """The shipped door with another `answer`."""
+    """The shipped predictor with another `answer`."""
 
     def setup(self, weights: str | None = None) -> None:
-        """Load nothing, and let the door call the other `answer`."""
+        """Load nothing, and let the predictor call the other `answer`."""
         setattr(predict, "answer", answer)  # noqa: B010 - a name that `predict` only imports
         self.runner: Any = None
 

@@ -1,6 +1,6 @@
-"""The shipped door with its model, which also tells what one owner's work waited for.
+"""The shipped predictor with its model, which also reports how long one owner's work waited.
 
-Counted in ticks of the model's thread, so that what else the machine does plays no part.
+Waits are counted in ticks of the model thread, so that other load of the machine plays no part.
 """
 
 import time
@@ -18,16 +18,16 @@ WATCHED = "watched"
 
 
 class Ticks:
-    """Follows the ticks of a model's thread.
+    """Follows the ticks of a model thread.
 
     Args:
-        scheduler: has the thread.
+        scheduler: owns the thread.
 
     Attributes:
         longest: seconds of the longest tick.
-        steps: how many ticks of long work (adaptations) there were.
-        seen: how many pieces of the watched owner's work were done.
-        waited: the most such ticks that began while one such piece waited; the one that ran already
+        steps: number of ticks of long work (adaptations).
+        seen: number of the watched owner's pieces of work that were done.
+        waited: the most such ticks that began while one such piece waited; a tick that already ran
             does not count.
     """
 
@@ -57,7 +57,7 @@ class Ticks:
         return self._submit(work, owner, part)
 
     def charge(self, owner: str, seconds: float) -> None:
-        """Note the end of a tick, of which this is called once for each share."""
+        """Note the end of a tick, for which this is called once for each share."""
         self.longest = max(self.longest, self._scheduler.beat()[0])
         if owner == WATCHED and self._submitted:
             since = self._submitted.popleft()
@@ -66,7 +66,7 @@ class Ticks:
         self._charge(owner, seconds)
 
     def gauges(self) -> dict[str, float]:
-        """Tell all."""
+        """Return all numbers."""
         return {
             "longest_tick_seconds": self.longest,
             "steps_taken": self.steps,
@@ -76,7 +76,7 @@ class Ticks:
 
 
 class Timed(predict.Predictor):
-    """Follows the ticks of the model's thread."""
+    """The shipped predictor, which follows the ticks of the model thread."""
 
     def setup(self, weights: str | None = None) -> None:
         """Load the model, and follow its ticks from then on."""
@@ -85,5 +85,5 @@ class Timed(predict.Predictor):
         watch_if_asked(self.runner.scheduler)
 
     def gauges(self) -> dict[str, float]:
-        """Tell what the ticks were, and all that the runner tells."""
+        """Return the numbers of ticks, and the runner's own gauges."""
         return {**self.runner.gauges(), **self.ticks.gauges()}

@@ -1,6 +1,6 @@
 """Hostile values: patterns, depth, counts, sizes and encodings, for any input, header and path.
 
-What an input is comes from the OpenAPI document; each gets what fits its type and what does not.
+The OpenAPI document lists the inputs; each gets values of its type and of other types.
 """
 
 import base64
@@ -14,7 +14,7 @@ _WORDS = ("", " ", "\0", "\u2028", "\U0001f600", "../../etc/passwd", "${jndi:x}"
 
 
 def of_any_type(size: int) -> Iterator[bytes]:
-    """Yield JSON that hardly any input takes, of about so many bytes."""
+    """Yield JSON of about so many bytes that hardly any input takes."""
     yield from (b"null", b"true", b"[]", b"{}", b"-0", b"1e400", b"NaN", b"9" * min(size, 10**6))
     yield b"[" + b"1," * (size // 2) + b"1]"
     yield b"[" + b"[]," * (size // 3) + b"[]]"
@@ -77,7 +77,7 @@ def of_fields(size: int) -> Iterator[bytes]:
 
 
 def headers() -> Iterator[dict[str, str]]:
-    """Yield headers that the routes read, with values that they do not expect."""
+    """Yield headers that the routes read, with unexpected values."""
     long = "a" * 20_000
     values = ("", long, "9" * 5_000, "\x80\xff", ",".join("a" * 5_000), "=;=;" * 4_000, "-1", "NaN")
     for name in (

@@ -1,9 +1,9 @@
 """Walks hostile values through every input, field, header and path, and times a second caller.
 
-Then one owner gives each kind of work, and another one's predictions are timed (`neighbours`); the
-kinds of pictures and of speech are served and attacked (`kinds`).
+Then one owner gives each kind of work while another owner's predictions are timed (`neighbours`),
+and the kinds of pictures and of speech are served and attacked (`kinds`).
 
-The server and everything that it is asked for are on the loopback interface, and end with the walk.
+The server and all requests to it stay on the loopback interface, and end with the walk.
 """
 
 import argparse
@@ -140,7 +140,7 @@ def attacks(document: dict[str, Any], sizes: Sizes) -> dict[str, Iterator[Attack
 
 
 def _send(address: str, key: str, attack: Attack) -> str:
-    """Return the class of the answer's status; `refused` where the connection ended instead."""
+    """Return the class of the answer's status; `refused` if the connection ended instead."""
     connection = http.client.HTTPConnection(address, timeout=PATIENCE)
     try:
         headers = {"Authorization": f"Bearer {key}"} | attack.headers
@@ -157,7 +157,7 @@ def _send(address: str, key: str, attack: Attack) -> str:
 
 
 Span = tuple[str, float, float, Counter[str]]
-"""What was done, from when to when, and how it was answered."""
+"""An action, its two moments, and the class of its answer."""
 
 
 def measure(sizes: Sizes) -> list[dict[str, Any]]:
@@ -171,7 +171,7 @@ def measure(sizes: Sizes) -> list[dict[str, Any]]:
 
 
 def _spans(address: str, key: str, document: dict[str, Any], sizes: Sizes) -> Iterator[Span]:
-    """Carry out the attacks, one group after the other."""
+    """Carry out the attacks, one group after another."""
     time.sleep(3.0)
     yield "none", time.monotonic() - 2.0, time.monotonic(), Counter()
     for name, group in attacks(document, sizes).items():
@@ -195,7 +195,7 @@ def _timed(address: str, key: str, group: Iterable[Attack]) -> tuple[float, floa
 
 
 def late(rows: list[dict[str, Any]]) -> list[str]:
-    """Return what took longer than it may."""
+    """Return the answers that took longer than allowed."""
     return [
         f"{row['attack']}: {what} {row[f'{what} p99 ms']:.0f} ms, the limit is {limit:.0f}"
         for row in rows
@@ -215,11 +215,11 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 
 Found = tuple[list[dict[str, Any]], list[str]]
-"""Rows, and what was too late or wrong in them."""
+"""Rows, and the sentences about late or wrong answers in them."""
 
 
 def _attacked(sizes: Sizes) -> Found:
-    """Attack the template's doors."""
+    """Attack the template's predictors."""
     walked, busy = measure(sizes), measure_busy(sizes.busy_seconds)
     return [*walked, busy], late(walked) + late_busy(busy)
 

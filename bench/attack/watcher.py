@@ -1,4 +1,4 @@
-"""The second caller: asks for a no-op prediction and for health, in a process of its own."""
+"""The second caller: sends no-op predictions and health requests from a process of its own."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ _PATIENCE = 120.0
 
 
 class Question(NamedTuple):
-    """Inputs of a prediction; `said` are its right answers, or, None, whatever comes is right."""
+    """Inputs of a prediction; `said` are its right answers, or None if any answer is right."""
 
     inputs: dict[str, Any]
     said: list[Any] | None = None
@@ -26,7 +26,7 @@ NO_OP = Question({"text": "no-op"})
 
 
 class Sample(NamedTuple):
-    """One question: when it began (monotonic), what it was, and the milliseconds of its answer."""
+    """One request: its begin (monotonic), its kind, and the milliseconds until its answer."""
 
     began: float
     name: str
@@ -36,20 +36,20 @@ class Sample(NamedTuple):
 
 
 def said(content: bytes) -> list[Any]:
-    """Return the labels, or the texts, of an answer's predictions; none where it has failed."""
+    """Return the labels or the texts of an answer's predictions; nothing if it failed."""
     output = json.loads(content).get("output") or {}
     predictions = output.get("predictions") or []
     return [each["label"] if isinstance(each, dict) else each for each in predictions]
 
 
 class _Caller:
-    """Asks one server again and again.
+    """Sends requests to one server again and again.
 
     Args:
         address: host and port.
         key: of the API.
-        question: what is asked for in a prediction.
-        ended: set when it is enough.
+        question: the inputs of a prediction.
+        ended: set to stop.
     """
 
     def __init__(self, address: str, key: str, question: Question, ended: Event) -> None:
@@ -59,7 +59,7 @@ class _Caller:
         self.samples: list[Sample] = []
 
     def repeat(self, name: str, every: float) -> None:
-        """Ask every so many seconds, or at once after a longer answer."""
+        """Send a request every so many seconds, or at once after a longer answer."""
         connection = http.client.HTTPConnection(self._address, timeout=_PATIENCE)
         while not self._ended.is_set():
             began = time.monotonic()
@@ -99,7 +99,7 @@ def _watch(
 
 @contextmanager
 def watched(address: str, key: str, question: Question = NO_OP) -> Iterator[list[Sample]]:
-    """Ask from now until the block ends; the list that it gives is filled then."""
+    """Send requests until the block ends; the yielded list is filled then."""
     context = multiprocessing.get_context("spawn")
     ended, (ours, theirs) = context.Event(), context.Pipe(duplex=False)
     process = context.Process(target=_watch, args=(address, key, question, ended, theirs))

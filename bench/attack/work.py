@@ -1,6 +1,6 @@
 """The kinds of work that one owner gives a server, each again and again, to time another owner.
 
-Every kind asks for what is new, so that no answer is known from before.
+Every request is new, so that no answer is cached.
 """
 
 import base64
@@ -22,11 +22,11 @@ _CLOSED = "https://192.0.2.1/hook"  # no host has this address: see RFC 5737
 
 Status = int
 Round = Callable[["Caller", int], Status]
-"""Asks for one kind of work once; the number makes it new. Returns the answer's status."""
+"""Sends one request of one kind of work; the number makes it new. Returns the answer's status."""
 
 
 class Caller:
-    """Asks a server for one owner, over one connection.
+    """Sends requests to a server for one owner, over one connection.
 
     Args:
         address: host and port.
@@ -40,7 +40,7 @@ class Caller:
 
     @property
     def adapter(self) -> bytes:
-        """The file of an adapter of the owner's own, which is made at the first look."""
+        """The file of an adapter of the owner's own, which is made at the first access."""
         if not self._adapter:
             _adapting("head")(self, -1)
             found = json.loads(self.ask("GET", "/adapters?limit=1")[1])["results"][0]["id"]
@@ -50,7 +50,7 @@ class Caller:
     def ask(
         self, method: str, path: str, body: bytes | None = None, **headers: str
     ) -> tuple[Status, bytes]:
-        """Return the status and the body of the answer; 0 where the connection ended instead."""
+        """Return the status and the body of the answer; 0 if the connection ended instead."""
         own = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         more = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
@@ -62,7 +62,7 @@ class Caller:
             return 0, b""
 
     def predict(self, inputs: dict[str, Any], **headers: str) -> Status:
-        """Ask for a prediction."""
+        """Run a prediction."""
         body = json.dumps({"input": inputs}).encode()
         return self.ask("POST", "/predictions", body, **headers)[0]
 

@@ -2,7 +2,7 @@
 
     python -m bench.breaks --kind attack --only H7 --output docs/results/breaks.md
 
-A break is shown to the test that saw it the last time, by the page; where that one passes, to all
+A break is first shown to the test that caught it last time, by the page; if that one passes, to all
 tests of its kind, or to those that the break names.
 """
 
@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "results" / "breaks.md"
 
 
 def main() -> int:
-    """Plant breaks; fail where one that must be seen is not."""
+    """Plant breaks; fail if one that must be caught is not."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     usual = [name for name, kind in KINDS.items() if kind.must_be_seen]
     parser.add_argument("--kind", nargs="+", choices=[*KINDS], default=usual)
@@ -39,7 +39,7 @@ def main() -> int:
 def _plant_all(
     name: str, breaks: Sequence[Break], only: Sequence[str], output: Path | None
 ) -> bool:
-    """Plant what is asked for; return whether one that must be seen is not."""
+    """Plant the chosen breaks; return whether one that must be caught is not."""
     kind, before = KINDS[name], seen_before(output or PAGE, name)
     rows = {each: before.get(each.name, NOT_YET) for each in breaks}
     asked = [e for e in breaks if any(part == e.finding or part in e.what for part in only)]

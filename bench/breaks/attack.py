@@ -1,4 +1,4 @@
-"""What takes the mends of the red team's findings away, each with the tests that must see it."""
+"""Breaks that undo the fixes of the red team's findings, each with the tests that must catch it."""
 
 from bench.breaks.planting import Break
 
@@ -56,8 +56,8 @@ BREAKS = (
     Break(
         "a death leaves the forks alive",
         f"{_SERVER}/service/worker_process.py",
-        "            end_session(self._process.pid)  # before it",
-        "            pass  # before it",
+        "            end_session(self._process.pid)  # before the wait",
+        "            pass  # before the wait",
         f"{_TESTS}/server/service/test_worker_process.py",
         finding="H1",
     ),

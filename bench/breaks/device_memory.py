@@ -1,4 +1,4 @@
-"""Mistakes with what a device has, keeps and is copied to, and with limits that follow it."""
+"""Mistakes with a device's memory, caches and copies, and with limits that follow from it."""
 
 from bench.breaks.planting import Break
 

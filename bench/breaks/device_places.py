@@ -1,4 +1,4 @@
-"""Mistakes with where a tensor is, of the kind that a CPU does not show."""
+"""Mistakes with a tensor's device, of the kind that a CPU does not show."""
 
 from bench.breaks.planting import Break
 

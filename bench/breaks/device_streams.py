@@ -1,4 +1,4 @@
-"""Mistakes with random streams, with what is current on a thread, and with switches."""
+"""Mistakes with random streams, with a thread's current device and stream, and with switches."""
 
 from bench.breaks.planting import Break
 

@@ -11,7 +11,7 @@ from bench.breaks.planting import ROOT, Break
 
 
 def drawn(count: int, seed: int) -> list[Break]:
-    """Return a mistake in each of some modules; none where a module has no place for one."""
+    """Return a mistake in each of some modules, except modules without a place for one."""
     chance = random.Random(seed)
     chosen = chance.sample(modules(), count)
     sources = {module: (ROOT / module).read_text("utf-8") for module in chosen}

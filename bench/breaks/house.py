@@ -1,4 +1,4 @@
-"""Mistakes in the template and on the package's main paths, which `make test` must see."""
+"""Mistakes in the template and on the package's main paths, which `make test` must catch."""
 
 from bench.breaks.planting import Break
 

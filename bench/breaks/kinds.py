@@ -13,13 +13,13 @@ from bench.breaks.planting import ROOT, Break, Suite
 
 @dataclass(frozen=True)
 class BreakKind:
-    """Breaks that the same tests must see.
+    """Breaks that the same tests must catch.
 
     Attributes:
         title: of their table.
-        breaks: all of them, by the count and the seed that only some kinds are drawn by.
-        suite: of tests that they are shown to.
-        must_be_seen: whether one that no test sees is a fault; it may be equivalent otherwise.
+        breaks: makes all of them from a count and a seed, which only some kinds use.
+        suite: the tests that the breaks are shown to.
+        must_be_seen: whether an uncaught break is a fault; otherwise it may be equivalent code.
     """
 
     title: str
@@ -29,7 +29,7 @@ class BreakKind:
 
 
 def _gpu_tests() -> list[str]:
-    """Name the files, MiniLM's last: it is there for the task's own breaks."""
+    """Return the files with MiniLM's last, which is for breaks of the task itself."""
     found = (ROOT / "tests/cog_adapt/runner").glob("test_gpu*.py")
     names = sorted((path.name for path in found), key=lambda name: ("minilm" in name, name))
     return [f"tests/cog_adapt/runner/{name}" for name in names]

@@ -1,4 +1,4 @@
-"""A break of the code, a copy of the tree to plant it in, and the first test that sees it."""
+"""A break of the code, a copy of the tree to plant it in, and the first test that catches it."""
 
 import re
 import shutil
@@ -19,15 +19,15 @@ _LEFT_BEHIND = shutil.ignore_patterns(
 
 @dataclass(frozen=True)
 class Break:
-    """A text that stands once in a file, and what takes its place.
+    """A text that occurs once in a file, and its replacement.
 
     Attributes:
-        what: its name, said as a fault.
+        what: its name, worded as a fault.
         path: of the file.
         old: the text.
-        new: what takes its place.
-        tests: a file of tests that must see it; those of its kind where none is named.
-        finding: of the red team, which the text mends.
+        new: the replacement.
+        tests: a file of tests that must catch it; without one, those of its kind.
+        finding: the red team's finding that the text fixes.
     """
 
     what: str
@@ -39,29 +39,29 @@ class Break:
 
     @property
     def name(self) -> str:
-        """The finding, where there is one, and what is broken."""
+        """The finding, if one is named, and what is broken."""
         return f"{self.finding}: {self.what}" if self.finding else self.what
 
     def plant(self, tree: Path) -> None:
-        """Write the break into a tree (ValueError if the text is not there once)."""
+        """Write the break into a tree (ValueError if the text does not occur exactly once)."""
         text = (tree / self.path).read_text("utf-8")
         if text.count(self.old) != 1:
             raise ValueError(f"{self.path} has {self.old!r} {text.count(self.old)} times, not once")
         (tree / self.path).write_text(text.replace(self.old, self.new), "utf-8")
 
     def mend(self, tree: Path) -> None:
-        """Put the file back as it is here."""
+        """Restore the file from this checkout."""
         shutil.copyfile(ROOT / self.path, tree / self.path)
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Which tests a break is shown to.
+    """The tests that a break is shown to.
 
     Attributes:
-        chosen: by pytest's arguments.
-        options: of pytest, whatever is chosen.
-        device: what they run on.
+        chosen: pytest's arguments that choose them.
+        options: pytest's other options.
+        device: the device that the tests run on.
     """
 
     chosen: Sequence[str] = ()
@@ -97,8 +97,8 @@ def seen_by(planted: Break, suite: Suite, likely: str | None = None) -> str | No
 
     Args:
         planted: the break.
-        suite: of its kind.
-        likely: a test that is asked before all of them.
+        suite: the tests of its kind.
+        likely: a test that runs before all of them.
 
     Raises:
         ValueError: the test that fails with the break fails without it too.

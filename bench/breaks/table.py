@@ -8,7 +8,7 @@ from bench.breaks.kinds import KINDS
 from bench.breaks.planting import Break
 
 Rows = Sequence[tuple[Break, str]]
-"""Breaks, and what the page says of each: a test, NONE or NOT_YET."""
+"""Breaks, each with the page's entry: a test, NONE or NOT_YET."""
 NONE, NOT_YET = "none", "not planted yet"
 _HEAD = """# Planted breaks
 
@@ -18,13 +18,13 @@ that fails with the break and passes without it. A row is from the break's last 
 
 
 def seen_before(page: Path, kind: str) -> dict[str, str]:
-    """Return what a page says of each break of a kind; nothing where there is no page."""
+    """Return a page's entry for each break of a kind; nothing without a page."""
     rows = re.findall(r"^\| (.+) \| `[^`]+` \| (.+) \|$", _section(page, kind), re.MULTILINE)
     return {name.replace(r"\|", "|"): shown.strip("`*") for name, shown in rows}
 
 
 def write(page: Path, rows: Mapping[str, Rows]) -> None:
-    """Write the tables of some kinds; those of the others stay as they are."""
+    """Write the tables of some kinds; the tables of other kinds are unchanged."""
     sections = [
         "\n".join(_table(kind, rows[kind])) if kind in rows else _section(page, kind)
         for kind in KINDS

@@ -1,1 +1,1 @@
-"""What a CUDA device is proven to do, and what the tests for it see."""
+"""Proofs on a CUDA device, and what its tests catch."""

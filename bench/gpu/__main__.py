@@ -1,10 +1,10 @@
-"""Runs everything that a CUDA device can show, and writes what it showed.
+"""Runs every proof that needs a CUDA device, and writes the results.
 
     python -m bench.gpu --output docs/results/gpu.json
 
 The GPU tests with MiniLM on each device, all tests of the runner with the device `cuda`, and the
-cost of a step. On the stand-in (`python -m tests.standin bench.gpu`) the file says so: what ran
-there was not tested on a GPU.
+cost of a step. On the stand-in (`python -m tests.standin bench.gpu`) the file says that nothing
+was tested on a GPU.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _STAND_IN = "stand-in"  # how the name of a device begins that is none
 
 
 def device_facts() -> dict[str, Any]:
-    """Return what the device is."""
+    """Return the facts about the device."""
     properties = torch.cuda.get_device_properties(0)
     name = torch.cuda.get_device_name(0)
     is_stand_in = name.startswith(_STAND_IN)
@@ -51,7 +51,7 @@ def device_facts() -> dict[str, Any]:
 
 
 def tested(arguments: Sequence[str], is_stand_in: bool) -> dict[str, Any]:
-    """Run tests in a process of their own: a device-side assert ends the one that it is in."""
+    """Run tests in a process of their own, because a device-side assert ends its process."""
     plugin = ("-p", "tests.standin.plugin") if is_stand_in else ()
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder) / "tests.xml"
@@ -70,7 +70,7 @@ def tested(arguments: Sequence[str], is_stand_in: bool) -> dict[str, Any]:
 
 
 def counted(xml: str) -> dict[str, Any]:
-    """Return how many tests passed, failed and were skipped, and which failed."""
+    """Return how many tests passed, failed and were skipped, and the names of those that failed."""
     outcomes: dict[str, list[str]] = {"passed": [], "failed": [], "skipped": []}
     for case in ElementTree.fromstring(xml).iter("testcase"):
         name = f"{case.get('classname')}::{case.get('name')}"
@@ -92,7 +92,7 @@ def measured(steps: int, is_stand_in: bool) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Run everything on the CUDA device, and write it as JSON; fail where there is none."""
+    """Run all proofs on the CUDA device, and write them as JSON; fail without a device."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--steps", type=int, default=10)

@@ -51,7 +51,7 @@ def cost_of(
 ) -> dict[str, Any]:
     """Adapt the shipped examples for some steps; return the medians of one step.
 
-    On the stand-in there are no seconds: its kernels are the CPU's.
+    On the stand-in there are no seconds, because its kernels are the CPU's.
     """
     settings = RunnerSettings.from_environment({"DEVICE": device, "PRECISION": precision})
     model = LoadedModel(task, settings)

@@ -1,1 +1,1 @@
-"""`check_gradients` beside what people use today, on the same planted faults and healthy models."""
+"""`check_gradients` beside the usual tools, on the same planted faults and healthy models."""

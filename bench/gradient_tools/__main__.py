@@ -1,12 +1,12 @@
 """Compares `check_gradients` with what people use today, on the same faults and healthy models.
 
-For each subject all tools take their turn, in an order that rotates; times are those of the
-processor, so that other work on the machine counts little. Subjects come in the order of their
-names' digests, so that what `--minutes` leaves is a sample. `--only` chooses some by a regex.
+For each subject all tools take their turn, in an order that rotates; times are CPU times, so that
+other work on the machine counts little. Subjects come in the order of their
+names' digests, so that a run cut by `--minutes` is a sample. `--only` chooses some by a regex.
 
     python -m bench.gradient_tools --threads 1 --output docs/results/gradient-tools.json
 
-Verdicts are kept as they come (`--records`), so a run that was cut off goes on where it was, unless
+Verdicts are stored as they come (`--records`), so an interrupted run continues, unless
 a source of the check or of this comparison has changed. The table is written into the page beside
 the output, if there is one.
 """
@@ -44,9 +44,9 @@ COLUMNS: Columns = {
 
 
 def compare(chosen: Sequence[Subject], records: Records, minutes: float) -> Answers:
-    """Ask all tools about the subjects until the time is over, in rotating order.
+    """Run all tools on the subjects until the time is over, in rotating order.
 
-    What the records have is asked no more, and costs no time.
+    Stored verdicts are not measured again, and cost no time.
     """
     prepare()
     names, ends = list(TOOLS), time.monotonic() + 60 * minutes
@@ -73,7 +73,7 @@ def in_order(found: Iterable[Subject]) -> list[Subject]:
 
 
 def _together(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict of several tools that are all asked: one alarm is enough."""
+    """Return the verdict of several tools together: one alarm is enough."""
     known = [verdict for verdict in verdicts if verdict.alarm is not None]
     lines = [verdict.line for verdict in verdicts if verdict.line is not None]
     return Verdict(
@@ -108,7 +108,7 @@ def _seen(verdicts: Sequence[Verdict]) -> str:
 
 
 def details(chosen: Sequence[Subject], answers: Mapping[str, Sequence[Verdict]]) -> list[Any]:
-    """Return for each subject which tools raised an alarm and which could not be asked."""
+    """Return for each subject the tools that raised an alarm and those that did not apply."""
     return [
         {
             "corpus": subject.corpus,

@@ -1,7 +1,7 @@
-"""Asks one tool about one subject, in a process of its own.
+"""Runs one tool on one subject, in a process of its own.
 
 A fault may switch modes, change a class or end the process; a fork of a process that has imported
-everything costs some hundredths of a second, and nothing is left of it.
+everything costs some hundredths of a second, and leaves nothing behind.
 """
 
 import importlib
@@ -23,16 +23,16 @@ _forks = multiprocessing.get_context("fork")
 
 
 def prepare() -> None:
-    """Import here what a first optimizer and forward mode import (2 s): no tool's process has to.
+    """Import what a first optimizer and forward mode import (2 s), before any tool's process.
 
-    No backward runs here: after one, torch refuses autograd in a fork where there is a GPU.
+    No backward runs here: after one, torch refuses autograd in a fork on a machine with a GPU.
     """
     torch.optim.Adam([torch.zeros(1, requires_grad=True)])
     importlib.import_module("torch._decomp.decompositions_for_jvp")
 
 
 def ask(subject: Subject, tool: str) -> Verdict:
-    """Return what a tool says of a subject; a process that died or took too long is no answer."""
+    """Return a tool's verdict on a subject; a process that died or took too long gives none."""
     here, there = _forks.Pipe(duplex=False)
     process = _forks.Process(target=_answer, args=(subject, tool, there))
     process.start()

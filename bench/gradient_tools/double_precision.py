@@ -1,8 +1,8 @@
 """`torch.autograd.gradcheck` and its relatives on a whole module, in float64.
 
 The function under test takes the trained parameters and returns the sum of the losses. Values
-are moved by 2 % of their size, so that factors that begin at 0 have a slope. Defaults of torch
-hold; above 100 values its fast mode compares one random projection of the Jacobian.
+are moved by 2 % of their size, so that factors that begin at 0 have a slope. Torch's defaults
+apply; above 100 values its fast mode compares one random projection of the Jacobian.
 """
 
 import copy
@@ -64,7 +64,7 @@ def _function_of(case: Case) -> tuple[Function, tuple[Tensor, ...]]:
     """Return the loss as a function of the trained parameters, and their values.
 
     Raises:
-        NotApplicable: in float64 the forward raises, and in the module's own types it does not.
+        NotApplicable: the forward raises in float64, but not in the module's own types.
     """
     plain = Training(case)
     if "precision" in case.options:

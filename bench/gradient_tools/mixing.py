@@ -1,9 +1,9 @@
-"""The check that a batch's examples do not mix, as Lightning Bolts had it.
+"""Lightning Bolts' check that a batch's examples do not mix.
 
 `BatchGradientVerification` is no part of Lightning 2; the package that held it (lightning-bolts)
-ended with Lightning 1. What it did is small: take the output of one example, go backward, and look
-for gradients at the inputs of the others. Here the losses are looked at where the loss gives one
-for each example, else the module's output.
+ended with Lightning 1. The check is small: take the output of one example, go backward, and look
+for gradients at the inputs of the others. Here it uses the losses if the loss gives one for each
+example, else the module's output.
 """
 
 from typing import Any

@@ -14,7 +14,7 @@ _BLOCK = re.compile(
 
 
 def block_of(found: Mapping[str, Any]) -> str:
-    """Return a run's table, and in a sentence about how many cases it is."""
+    """Return a run's table, and a sentence about the number of cases."""
     titles = ("tool", *_COUNTS, _TIMES)
     lines = [titles, ["---"] * len(titles), *map(_cells, found["rows"])]
     table = "".join(f"|{'|'.join(_padded(cell) for cell in line)}|\n" for line in lines)
@@ -25,7 +25,7 @@ def block_of(found: Mapping[str, Any]) -> str:
 
 
 def write_block(page: Path, found: Mapping[str, Any]) -> None:
-    """Put a run's table in place of the page's own.
+    """Replace the page's table by a run's.
 
     Raises:
         ValueError: the page has no table of tools, or more than one.

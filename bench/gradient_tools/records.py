@@ -1,4 +1,4 @@
-"""Verdicts as they come, one JSON line for each subject, so that a run that was cut off goes on."""
+"""Verdicts as they come, one JSON line for each subject, so that an interrupted run continues."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -24,11 +24,11 @@ def digest_of_sources() -> str:
 
 
 class Records:
-    """The verdicts on subjects in a file; lines of other sources, or cut off, are left out.
+    """The verdicts on subjects in a file; cut lines, and lines of other sources, are left out.
 
     Args:
         path: of the file, made when the first verdicts come.
-        sources: the digest of the sources that are asked now.
+        sources: the digest of the present sources.
     """
 
     def __init__(self, path: Path, sources: str) -> None:
@@ -43,14 +43,14 @@ class Records:
             path.write_text("".join(lines[:-1]), "utf-8")
 
     def of(self, subject: Subject, tools: Iterable[str]) -> Verdicts | None:
-        """Return each tool's verdict on a subject; None if the subject was not asked about."""
+        """Return each tool's verdict on a subject; None without a record of it."""
         row = self._known.get((subject.corpus, subject.name))
         if row is None:
             return None
         return {tool: Verdict(**row["verdicts"][tool]) for tool in tools}
 
     def add(self, subject: Subject, verdicts: Verdicts) -> None:
-        """Keep the verdicts on a subject, in the file first."""
+        """Store the verdicts on a subject, in the file first."""
         row = {
             "sources": self._sources,
             "corpus": subject.corpus,

@@ -19,11 +19,11 @@ _WRONG_GRADIENT |= {"alternating"}
 
 @dataclass(frozen=True)
 class Subject:
-    """A maker of a case, and the answer that is right.
+    """A maker of a case, and the right answer.
 
     Attributes:
         kind: of a fault `no gradient`, `wrong gradient` or `beside the gradient`, else `healthy`.
-        names_line: whether a text names the line at fault; None where no line is to be named.
+        names_line: whether a text names the line at fault; None if no line is to be named.
     """
 
     corpus: str

@@ -1,7 +1,7 @@
-"""The tools that are compared: each takes a case and says whether something is wrong, in words.
+"""The compared tools: each takes a case and says in words whether something is wrong.
 
-A tool raises `Wrong` with its words, or lets the error of the loop pass: a loop that raises has
-told its user. `NotApplicable` says that a tool cannot be asked about a case.
+A tool raises `Wrong` with its words, or lets the loop's error pass: a loop that raises has told
+its user. `NotApplicable` says that a tool does not apply to a case.
 """
 
 import math
@@ -26,14 +26,14 @@ Tool = Callable[[Case], None]
 
 
 def ours(case: Case) -> None:
-    """Run `check_gradients`; only failures count, no warnings."""
+    """Run `check_gradients`; only failures count as alarms, warnings do not."""
     report = check_gradients(case.module, case.probe, case.loss, **case.options)
     if not report.passed:
         raise Wrong("\n".join(str(each) for each in report.findings if each.level == "FAIL"))
 
 
 def two_steps(case: Case) -> None:
-    """Take two steps: what a training loop says by itself, if nothing is checked."""
+    """Take two steps, as a training loop without any check does."""
     training = Training(case)
     training.step()
     training.step()
@@ -60,7 +60,7 @@ def gradients_there(case: Case) -> None:
 
 
 def parameters_change(case: Case) -> None:
-    """Look for parameters that a step of Adam without weight decay leaves as they were."""
+    """Look for parameters that a step of Adam without weight decay leaves unchanged."""
     training = Training(case)
     before = {name: p.detach().clone() for name, p in training.parameters.items()}
     training.step()

@@ -1,4 +1,4 @@
-"""A plain training loop on a case, as the checks by hand and torch's own tools have it."""
+"""A plain training loop on a case, for the checks by hand and torch's own tools."""
 
 import re
 import warnings
@@ -23,10 +23,10 @@ class Training:
     """A module with its probe, its loss and an optimizer, on the module itself.
 
     Batch norms are in eval mode, since probes are small; all other parts are in training. What the
-    case's options select, declare unused or give as an optimizer holds here too.
+    case's options select, declare unused or give as an optimizer applies here too.
 
     Attributes:
-        parameters: those that are trained, by their names; without those that may have no gradient.
+        parameters: the trained ones, by their names; without those that may have no gradient.
     """
 
     def __init__(self, case: Case, rate: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a tool says of a case."""
+"""What a tool says about a case."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ class Wrong(Exception):
 
 
 class NotApplicable(Exception):
-    """A tool cannot be asked about a case."""
+    """A tool does not apply to a case."""
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,10 @@ class Verdict:
     """The answer of one tool to one case.
 
     Attributes:
-        alarm: whether the tool said that something is wrong; None where it could not be asked.
-        line: whether its words name the line at fault; None where no line is to be named.
-        seconds: of the processor.
-        words: the end of what it said.
+        alarm: whether the tool said that something is wrong; None if the tool does not apply.
+        line: whether its words name the line at fault; None if no line is to be named.
+        seconds: CPU time.
+        words: the end of its words.
     """
 
     alarm: bool | None

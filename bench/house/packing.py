@@ -1,11 +1,11 @@
-"""Values that are packed by their places, where a name would say what each is.
+"""Values that are passed by position, although a name would say what each is.
 
     python -m bench.house.packing [FOLDER OR FILE ...]
 
 Three forms: a call of the project's own function or class with more than three values by place;
 `self.a, self.b = …`; and `f(*given)`, where f takes no sequence by its signature. Values that
-`partial`, or an own function with `*arguments`, hands on to another one are counted as that one's;
-a parameter that has its place alone (`/`) is not counted. Nor are the calls of other packages; of a
+`partial`, or an own function with `*arguments`, passes on to another one are counted as that one's;
+a positional-only parameter (`/`) is not counted. Nor are the calls of other packages; of a
 bare parameter, since a `Callable` has no names; and of a task's hooks, which users write, with
 names of their own.
 """
@@ -33,10 +33,10 @@ _FOREIGN_METHODS = {*dir(torch.Tensor), *dir(logging.Logger)} - {*dir(object)}
 
 @dataclass
 class _Signature:
-    """What all functions of one name take together.
+    """The parameters that all functions of one name have in common.
 
     Attributes:
-        alone: the parameters that have their place alone, `self` left out.
+        alone: the positional-only parameters, without `self`.
         is_variadic: whether there is `*arguments`.
     """
 
@@ -48,7 +48,7 @@ class Packing:
     """Finds packed values.
 
     Args:
-        modules: all that say which names are the project's own.
+        modules: all modules that define the project's own names.
     """
 
     def __init__(self, modules: Iterable[Module]) -> None:
@@ -59,7 +59,7 @@ class Packing:
                 self._note(node)
 
     def of(self, module: Module) -> list[str]:
-        """Return each place once, as path:line and what stands there."""
+        """Return each place once, as path:line and its text."""
         names = _bound_names(module)
         found: list[tuple[int, str]] = []
         for node in ast.walk(module.tree):
@@ -109,13 +109,13 @@ class Packing:
 
 
 def _bound_names(module: Module) -> dict[str, str]:
-    """Return the names that a module imports or defines, with the full names of what they mean."""
+    """Return the names that a module imports or defines, with the full names of their objects."""
     defined = (each for each in ast.walk(module.tree) if isinstance(each, _DEFINITIONS))
     return {each.name: f"{PACKAGE}.{each.name}" for each in defined} | aliases_of(module)
 
 
 def _dotted(called: ast.expr) -> tuple[str, str]:
-    """Return what stands before the last name of a call, and that name."""
+    """Return a call's last name, and the text before it."""
     if isinstance(called, ast.Name):
         return "", called.id
     if not isinstance(called, ast.Attribute):
@@ -147,7 +147,7 @@ def packed_below(places: Sequence[str]) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Print what is packed in folders, and how much."""
+    """Print the packed values in folders, and their number."""
     for place, found in packed_below(sys.argv[1:] or [PACKAGE]).items():
         print("\n".join([*found, f"{place}: {len(found)}"]))
 

@@ -183,7 +183,7 @@ def document(found: Sequence[Found], names: Mapping[str, str], shown: int = _COU
     lines = [
         "# Files that a reader opens to find the place of a change",
         "",
-        f"Written by `python -m bench.house.places`. Files over all {len(found)} commits: {summary}.",
+        f"Written by `python -m bench.house.places`. Over all {len(found)} commits: {summary}.",
         "The figures of a few commits depend on which they are; every n-th commit is listed.",
         "",
         "| commit | change | " + " | ".join(f"{title} | place" for title in names) + " |",

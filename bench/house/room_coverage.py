@@ -1,8 +1,8 @@
-"""Branch coverage by room: which of the runner's, the server's and the check's are below 95 %.
+"""Branch coverage by room: lists the rooms of the runner, the server and the check below 95 %.
 
 `python -m bench.house.room_coverage server/records runner/heads` runs the tests of two rooms, and
 measures these; without a room all tests run, which takes an hour or more. The processes that tests
-start are measured too. The exit code is 1 where a room is below the limit or a test fails.
+start are measured too. The exit code is 1 if a room is below the limit or a test fails.
 """
 
 import argparse
@@ -40,13 +40,13 @@ exclude_also =
 
 
 class RoomCoverage(NamedTuple):
-    """What tests reach of a room.
+    """The part of a room that tests reach.
 
     Attributes:
         name: `server/records`; the modules at the top of a root are `server`.
         reached: statements and branches.
         whole: all of them.
-        missing: of each module that misses some, how many.
+        missing: how many each incomplete module misses.
     """
 
     name: str
@@ -61,7 +61,7 @@ class RoomCoverage(NamedTuple):
 
 
 def room_of(path: str) -> str | None:
-    """Return the room of a source file; None for one that has none."""
+    """Return the room of a source file, or None."""
     for name, (root, _) in _ROOTS.items():
         if root in Path(path).parents:
             inside = Path(path).relative_to(root).parts
@@ -90,7 +90,7 @@ def rooms_of(report: Mapping[str, Any]) -> list[RoomCoverage]:
 
 
 def table_of(rooms: Iterable[RoomCoverage]) -> str:
-    """Return the rooms as a table in Markdown, with what most is missing in."""
+    """Return the rooms as a table in Markdown, with the least covered modules."""
     lines = [
         f"| room | branch coverage | below {LIMIT:g} % | most is missing in |",
         "|---|--:|---|---|",

@@ -27,7 +27,7 @@ RoomOf = Callable[[str], str | None]
 
 
 class Count(NamedTuple):
-    """What one package of a tree amounts to."""
+    """The counts of one package of a tree."""
 
     rooms: int
     floors: int
@@ -82,7 +82,7 @@ def floors_of(arrows: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def count(tree: Tree) -> dict[str, Count]:
-    """Count each package that a tree has."""
+    """Count the rooms, floors and arrows of each package in a tree."""
     modules = [m for m in tree.modules if m.area not in ("tests", "bench", "examples")]
     graph = graph_of(modules)
     counts = {}

@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 @contextlib.contextmanager
 def _ending(process: "subprocess.Popen[bytes]", log: IO[bytes]) -> Iterator[None]:
-    """End the server at the end; after an error, print its output."""
+    """End the server in the end; after an error, print its output."""
     try:
         yield
     except BaseException:
@@ -138,7 +138,7 @@ class Client:
         return wait_for(lambda: (r := self.record(id_, kind))["status"] in FINAL and r or None)
 
     def account(self, id_: str, kind: str = "predictions") -> dict[str, Any]:
-        """Return everything that can be read of an ended run."""
+        """Return everything that can be read about an ended run."""
         page = self.ask("GET", f"/{kind}?limit=1000")["results"]
         return {
             "record": self.record(id_, kind),

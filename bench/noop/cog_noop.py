@@ -11,15 +11,15 @@ class Sync(BasePredictor):  # type: ignore[misc]
     """One at a time."""
 
     def run(self, text: str = Input(default="")) -> str:
-        """Give back what came."""
+        """Return the input."""
         return text
 
 
 class Async(BasePredictor):  # type: ignore[misc]
-    """As many at a time as `COG_MAX_CONCURRENCY` says."""
+    """As many predictions at a time as `COG_MAX_CONCURRENCY` allows."""
 
     async def run(self, text: str = Input(default="")) -> str:
-        """Give back what came."""
+        """Return the input."""
         return text
 
 
@@ -34,7 +34,7 @@ class Stream(BasePredictor):  # type: ignore[misc]
 
 
 class Slow(BasePredictor):  # type: ignore[misc]
-    """As slow as it is told."""
+    """As slow as its input says."""
 
     def run(self, seconds: float = Input(default=0.0)) -> float:
         """Wait."""

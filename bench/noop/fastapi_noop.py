@@ -11,21 +11,21 @@ app = FastAPI()
 
 
 class Inputs(BaseModel):
-    """Of either endpoint."""
+    """The inputs of either endpoint."""
 
     text: str = ""
     count: int = 1
 
 
 class Body(BaseModel):
-    """Of a request."""
+    """The body of a request."""
 
     input: Inputs
 
 
 @app.post("/predictions")
 def predict(body: Body) -> dict[str, Any]:
-    """Give back what came."""
+    """Return the input."""
     return {"output": body.input.text}
 
 

@@ -22,7 +22,7 @@ class Predict(litserve.LitAPI):  # type: ignore[misc]
         return text
 
     def predict(self, x: str) -> str:
-        """Give back what came."""
+        """Return the input."""
         return x
 
     def encode_response(self, output: str) -> dict[str, Any]:

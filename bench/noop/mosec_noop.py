@@ -12,7 +12,7 @@ class Predict(Worker):  # type: ignore[misc]
     """The no-op; mosec takes and gives JSON by default."""
 
     def forward(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Give back what came."""
+        """Return the input."""
         return {"output": data["input"]["text"]}
 
 

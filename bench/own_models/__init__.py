@@ -1,1 +1,1 @@
-"""Models of one's own behind the template's interfaces: a task and a door for each."""
+"""One's own models behind the template's interfaces: a task and a predictor for each."""

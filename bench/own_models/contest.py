@@ -1,7 +1,7 @@
-"""What a kind of model brings to `bench.own`: its rows, and two ways to adapt to them.
+"""A kind of model in `bench.own`: its rows, and two ways to adapt to them.
 
-One way is this project's, a request to the kind's own task; the other is what one would write by
-hand, with the usual libraries. Both answer the same held-out inputs.
+One way is this project's, a request to the kind's own task; the other is written by hand, with the
+usual libraries. Both answer the same held-out inputs.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ _MOST_SECONDS = 3600.0  # of a twin's adaptation
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an adaptation brought: held-out scores, higher is better, and what it took.
+    """The results of an adaptation: held-out scores, higher is better, and its times.
 
     Attributes:
         before: the score of the base.
-        after: of what was learned.
+        after: the score after learning.
         seconds: of the adaptation, by the clock.
         cpu: seconds of this process; ours are those of a whole request with one input, its rows
-            read and its two answers included. None: not measured.
+            read and its two answers included. None if not measured.
     """
 
     before: float
@@ -44,7 +44,7 @@ class Outcome:
 
 T = TypeVar("T")
 Way = Callable[[int], Outcome]
-"""Adapts to what a seed draws."""
+"""Adapts to the rows that a seed draws."""
 
 Score = Callable[[Sequence[Any]], float]
 
@@ -54,14 +54,14 @@ class Kind:
     """A row of the table.
 
     Attributes:
-        title: the model, and what it is adapted to.
-        folder: of its task and door.
-        scale: what is scored.
-        by_hand: what the twin does.
+        title: the model, and the data that it adapts to.
+        folder: of its task and predictor.
+        scale: the name of the score.
+        by_hand: what the code by hand does.
         needs: each requirement, with the module or the path by which it is found.
-        ways: gives the project's way and the one by hand, in a folder for files.
-        most_times: how many times the twin's seconds are allowed, beside 0.3 more.
-        first_seed: of the seeds that draw rows; others may have been looked at before.
+        ways: returns the project's way and the one by hand, given a folder for files.
+        most_times: the allowed time: so many times that of the code by hand, plus 0.3.
+        first_seed: of the seeds that draw rows; others may have been used before.
     """
 
     title: str
@@ -89,7 +89,7 @@ def threads() -> int:
 
 
 def runner_of(task: Task, scratch: Path) -> ModelRunner:
-    """Load a task's model on the CPU; keep no features, so that each seed pays for its own."""
+    """Load a task's model on the CPU; cache no features, so that each seed pays for its own."""
     settings = RunnerSettings(device="cpu", weights_dir=scratch, feature_bytes=1)
     torch.set_num_threads(threads())  # the model thread keeps it
     runner = ModelRunner(task, settings)
@@ -99,9 +99,9 @@ def runner_of(task: Task, scratch: Path) -> ModelRunner:
 
 
 def on_model_thread(runner: ModelRunner, work: Callable[[int], T]) -> Callable[[int], T]:
-    """Return what does the work on the runner's model thread.
+    """Return a function that does the work on the runner's model thread.
 
-    Where two threads compute in parallel, threads that wait soon sleep, and both are slower
+    If two threads compute in parallel, waiting threads soon sleep, and both are slower
     (`devices/waiting_threads.py`).
     """
     submit = runner.scheduler.submit_long
@@ -109,7 +109,7 @@ def on_model_thread(runner: ModelRunner, work: Callable[[int], T]) -> Callable[[
 
 
 def asked(runner: ModelRunner, request: Request, score: Score) -> Outcome:
-    """Send a request with examples, as a door does; what it has learned answers all inputs."""
+    """Send a request with examples, as a predictor does; the learned model answers all inputs."""
     first = replace(request, inputs=request.inputs[:1], fresh=True)
     with contextlib.redirect_stdout(io.StringIO()):  # the log of a prediction
         began = time.process_time()
@@ -129,7 +129,7 @@ def _of_base(runner: ModelRunner, request: Request) -> Sequence[Any]:
 def by_hand(
     base: Sequence[Any], adapt: Callable[[], Callable[[], Sequence[Any]]], score: Score
 ) -> Outcome:
-    """Time a twin's adaptation; its answers are not timed."""
+    """Time the adaptation by hand; its answers are not timed."""
     began, worked = time.perf_counter(), time.process_time()
     answers = adapt()
     seconds, cpu = time.perf_counter() - began, time.process_time() - worked
@@ -137,7 +137,7 @@ def by_hand(
 
 
 def accuracy(labels: Sequence[str]) -> Score:
-    """Score labels, or answers that have one."""
+    """Score labels, or answers that contain one."""
 
     def score(answers: Sequence[Any]) -> float:
         said = [each["label"] if isinstance(each, Mapping) else each for each in answers]

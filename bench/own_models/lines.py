@@ -1,7 +1,7 @@
-"""Counts the lines of a source: all of them, those with code, those beside a door's inputs.
+"""Counts the lines of a source: all of them, those with code, those besides a predictor's inputs.
 
-A line holds code where it is not blank, no comment and no docstring. Beside its inputs a door has
-every line with code (its imports too) but those of the parameters of `run`, from the first one
+A line with code is not blank, no comment and no docstring. Besides its inputs a predictor has
+every line with code (its imports too) except the parameters of `run`, from the first one
 after `self`.
 """
 
@@ -26,7 +26,7 @@ def code_lines(path: Path) -> int:
 
 
 def lines_beside_inputs(door: Path) -> int:
-    """Count a door's lines with code, less the parameters of its `run`."""
+    """Count a predictor's lines with code, less the parameters of its `run`."""
     source = door.read_text("utf-8")
     return len(_code(source) - {*_inputs(ast.parse(source))})
 

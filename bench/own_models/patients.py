@@ -1,7 +1,7 @@
 """The tabular model's data, and its weights: `python -m bench.own_models.patients` writes them.
 
 442 patients of Efron et al. 2004 come with scikit-learn. The model learns from the 235 women; the
-men are those that a request brings.
+men come with a request.
 """
 
 import random
@@ -35,7 +35,7 @@ def rows(sex: int) -> list[dict[str, Any]]:
 
 
 def men(count: int, seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Draw so many men to learn from; the others are to be answered."""
+    """Draw so many men to learn from; the others are the test."""
     every = rows(_MEN)
     random.Random(seed).shuffle(every)
     return every[:count], every[count:]

@@ -1,4 +1,4 @@
-"""Pairs of outcomes as they come, in a JSON file, so that a run that was cut off goes on."""
+"""Pairs of outcomes as they come, in a JSON file, so that an interrupted run continues."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from bench.own_models.contest import Outcome
 
 @dataclass(frozen=True)
 class Pair:
-    """What the two ways gave with one seed.
+    """The outcomes of the two ways with one seed.
 
     Attributes:
         seed: draws the rows.
-        ours: of this project.
-        hand: of what one would write by hand.
+        ours: the outcome of this project.
+        hand: the outcome of the code by hand.
         load: of the machine in the minute before the end.
-        threads: of each torch operation.
+        threads: the number for each torch operation.
     """
 
     seed: int
@@ -33,7 +33,7 @@ class Records:
 
     Args:
         path: of the file; None: nothing is written.
-        forget: names of kinds that are to be measured again.
+        forget: names of kinds to be measured again.
     """
 
     def __init__(self, path: Path | None = None, forget: Sequence[str] = ()) -> None:
@@ -46,11 +46,11 @@ class Records:
         }
 
     def of(self, name: str) -> list[Pair]:
-        """Return what is known of a kind, in the order of its seeds."""
+        """Return the pairs of a kind, in the order of its seeds."""
         return sorted(self._kept.get(name, []), key=lambda pair: pair.seed)
 
     def add(self, name: str, pair: Pair) -> None:
-        """Keep a pair, in the file too."""
+        """Store a pair, in the file too."""
         self._kept.setdefault(name, []).append(pair)
         if self._path:
             self._path.parent.mkdir(parents=True, exist_ok=True)

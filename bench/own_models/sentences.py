@@ -1,4 +1,4 @@
-"""Sentences of a trade's jargon, as a synthetic voice says them, and how wrong a transcript is."""
+"""Sentences of technical jargon, spoken by a synthetic voice, and the error of a transcript."""
 
 import re
 import subprocess
@@ -39,7 +39,7 @@ def spoken(sentence: str) -> bytes:
 
 
 def word_error_rate(said: Sequence[str], written: Sequence[str]) -> float:
-    """Count the words to insert, drop or change, by all that were said."""
+    """Count the words to insert, drop or change, relative to all spoken words."""
     pairs = [(_words(one), _words(other)) for one, other in zip(said, written, strict=True)]
     return sum(_edits(*pair) for pair in pairs) / sum(len(words) for words, _ in pairs)
 

@@ -35,7 +35,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @contextmanager
 def numbers(scratch: Path) -> Iterator[tuple[Way, Way]]:
-    """Give the two ways to adapt to how far the illness of 64 men has gone."""
+    """Give the two ways to predict the progress of 64 men's illness as a number."""
     make = lambda: make_pipeline(StandardScaler(), RidgeCV(_PENALTIES))  # noqa: E731
     with runner_of(Table(), scratch) as runner:
         yield _ways(runner, lambda row: row["target"], _explained, make)
@@ -43,7 +43,7 @@ def numbers(scratch: Path) -> Iterator[tuple[Way, Way]]:
 
 @contextmanager
 def classes(scratch: Path) -> Iterator[tuple[Way, Way]]:
-    """Give the two ways to adapt to whether it has gone far."""
+    """Give the two ways to predict whether the illness has progressed far."""
     make = lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))  # noqa: E731
     with runner_of(Table(), scratch) as runner:
         yield _ways(runner, lambda row: "far" if row["target"] > _HIGH else "near", accuracy, make)

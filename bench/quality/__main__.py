@@ -1,4 +1,4 @@
-"""Runs one pipeline of the quality benchmark; a run that was cut off goes on.
+"""Runs one pipeline of the quality benchmark; an interrupted run continues.
 
 python -m bench.quality texts --rows 'tickets:*' --splits 5
 python -m bench.quality left-out --help
@@ -26,7 +26,7 @@ PIPELINES: Mapping[str, Pipeline] = {
 
 
 def main() -> None:
-    """Measure what has no record, and publish the tables."""
+    """Measure all results without a record, and publish the tables."""
     name, *options = sys.argv[1:] or ["nothing"]
     if name not in PIPELINES:
         raise SystemExit(f"{name} is no pipeline. Choose of: {', '.join(PIPELINES)}.")

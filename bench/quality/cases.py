@@ -1,6 +1,6 @@
 """The splits that closed forms are judged on, as frozen features.
 
-Splits that choose and splits that judge are of other seeds, also within one set.
+Splits that choose and splits that judge have different seeds, also within one set.
 """
 
 import itertools
@@ -68,7 +68,7 @@ def group_of(row: Row) -> str:
 
 
 def is_like(row: Row, kind: Row) -> bool:
-    """Return whether a row is of a kind, whatever its set."""
+    """Return whether a row is of a kind, in any set."""
     return (row.per_label, row.noise, row.rare) == (kind.per_label, kind.noise, kind.rare)
 
 
@@ -83,7 +83,7 @@ def cases(
 
 
 def case_of(store: FeatureStore, texts: LabelledSet, row: Row, seed: int) -> Case:
-    """Draw a split, and look its features up."""
+    """Draw a split, and take its features from the set's."""
     split, found = drawn_from(texts, row, seed), store.of(texts)
     number = {label: at for at, label in enumerate(texts.labels)}
     return Case(

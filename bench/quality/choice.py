@@ -3,8 +3,8 @@
     python -m bench.quality choice --record 2000 --output docs/results/quality-choice.json
 
 trains on splits of `bench/sets/unseen` for some seconds (0: not at all), all rows of a seed before
-the next, and judges what is kept in `.data/left-out/trainings`. Scores are kept beside the output,
-a line a split. Which rule stands in for `auto`'s own is chosen on all groups of sets but the one
+the next, and judges the trainings in `.data/left-out/trainings`. Scores are stored by the output,
+a line a split. The rule that replaces `auto`'s own is chosen on all groups of sets except the one
 that is judged.
 """
 
@@ -87,7 +87,7 @@ def _rows(title: str, part: Sequence[Judgement]) -> Iterator[dict[str, object]]:
 
 
 def difference(judgements: Sequence[Judgement], name: str, field: str) -> Interval:
-    """Return a figure beside `auto`'s, with its interval over sets: splits of one are alike."""
+    """Return a figure relative to `auto`, with its interval over sets: splits of one are alike."""
     own, auto = (by_set(judgements, each, field) for each in (name, AUTO))
     return Interval.of([own[set_name] - auto[set_name] for set_name in own])
 
@@ -133,9 +133,9 @@ def record(lines: Path, seeds: Sequence[int], seconds: float) -> None:
 
 
 def judged(lines: Path, seeds: Sequence[int]) -> list[Judgement]:
-    """Judge the trainings that are kept and have no line yet, and return all.
+    """Judge the stored trainings that have no line yet, and return all.
 
-    Lines are written as they come. Where rules have changed, begin with another file.
+    Lines are written as they come. After a change of rules, begin with another file.
     """
     found = {(each.row, each.seed): each for each in read(lines)}
     for training in kept(rows_of(unseen.NAMES), seeds):
@@ -147,7 +147,7 @@ def judged(lines: Path, seeds: Sequence[int]) -> list[Judgement]:
 
 
 def run(chosen: argparse.Namespace, path: Path) -> Sequence[Report]:
-    """Record trainings for a while, and judge all that there are."""
+    """Record trainings for a while, and judge all that exist."""
     seeds = range(chosen.splits)
     if chosen.record:
         record(path, seeds, chosen.record)

@@ -1,4 +1,4 @@
-"""What answers a split from frozen features alone, and the mixtures of heads to choose from."""
+"""Contestants that answer from frozen features alone, and mixtures of heads to choose from."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -30,9 +30,9 @@ MIXTURES: Mapping[str, Mixture] = {
     "three heads": replace(LITTLE, prior_examples=(0.0, 2.0)),
     "centroids alone": replace(LITTLE, prior_examples=(0.0, 1.0, 2.0, 4.0), penalties=()),
 }
-"""Mixtures that may be chosen, of four heads at most, which is what a fit costs.
+"""Mixtures to choose from, of four heads at most, which bounds the cost of a fit.
 
-The first is the package's own, but for its scales.
+The first is the package's own, except for its scales.
 """
 
 
@@ -66,7 +66,7 @@ FROZEN: Mapping[str, Contestant] = {
     "centroids": lambda case: _centroids(case, _CENTROID_SHARE),
     "logistic": _logistic,
 }
-"""Contestants in which nothing is chosen."""
+"""Contestants without any choice."""
 
 CONTESTANTS: Mapping[str, Contestant] = {
     **FROZEN,
@@ -79,7 +79,7 @@ def answers(
     wanted: Callable[[Case], Sequence[str]],
     contestants: Mapping[str, Contestant],
 ) -> Work:
-    """Yield the contestants that are wanted of each case."""
+    """Yield the wanted contestants for each case."""
     for case in cases:
         for name in wanted(case):
             key = Key(case.row.name, case.seed, name, case.digest)

@@ -1,8 +1,8 @@
 """The contestants of the quality benchmark: closed forms, the runner, and its peers.
 
 Each adapts to a split's examples and answers with the probabilities of its test texts. Only the
-adaptation is timed; a closed form's time holds the forward over the examples. Test texts of frozen
-features are embedded once for all splits of a set.
+adaptation is timed; a closed form's time includes the forward over the examples. Frozen features
+of test texts are computed once for all splits of a set.
 """
 
 import importlib
@@ -26,21 +26,21 @@ from cog_adapt.runner.model_runner import ModelRunner
 
 ZERO_SHOT, LORA, CENTROID = "zero-shot", "lora", "centroid"
 REFERENCE = (LORA, CENTROID)
-"""The better of these, row by row, is what `auto` has to reach."""
+"""`auto` has to reach the better of these, row by row."""
 
 _SCALE = 10.0  # of a cosine, as the task's own start has it
 _CENTROID_SHARE = 0.7
 
 
 class ClosedForms:
-    """What costs one forward over the examples, and algebra on the frozen features."""
+    """Contestants that cost one forward over the examples, and algebra on the frozen features."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
         self._frozen = FrozenFeatures(base.task, base.module)
 
     def zero_shot(self, split: Split, recipe: Recipe) -> Outcome:
-        """Compare texts with the labels' names; the examples are not looked at."""
+        """Compare texts with the labels' names; the examples are not used."""
         labels = labels_of(split.train)
         began = self._clock()
         rows = self._names(labels)

@@ -1,4 +1,4 @@
-"""Frozen features of texts, pictures and tables, computed once a set, kept in `.data/left-out`."""
+"""Frozen features of texts, pictures and tables, computed once a set, in `.data/left-out`."""
 
 import functools
 import hashlib
@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parents[2] / ".data" / "left-out"
 
 @dataclass(frozen=True)
 class SetFeatures:
-    """A set as a head sees it.
+    """The features of a set.
 
     Attributes:
         places: where each text is in `rows`, by text.
@@ -43,14 +43,14 @@ class SetFeatures:
 
 
 class FeatureStore:
-    """Features by set; the model is loaded where some are missing."""
+    """Features by set; the model is loaded if some are missing."""
 
     def __init__(self) -> None:
         self._base: Base | None = None
         self._kept: dict[str, SetFeatures] = {}
 
     def of(self, texts: LabelledSet) -> SetFeatures:
-        """Return a set's features, computed if they are not kept."""
+        """Return a set's features, computed if they are not stored."""
         if texts.digest not in self._kept:
             self._kept[texts.digest] = self._read(texts)
         return self._kept[texts.digest]
@@ -86,7 +86,7 @@ class OtherFeatures(FeatureStore):
         self._found: dict[str, SetFeatures] = {}
 
     def of(self, texts: LabelledSet) -> SetFeatures:
-        """Return a set's features, computed if they are not kept."""
+        """Return a set's features, computed if they are not stored."""
         if texts.name not in self._found:
             every = inputs_of(texts.name)
             rows = features_of(texts.name)

@@ -16,7 +16,7 @@ MOST_CALIBRATION_ERROR = 0.08
 _LEAST_TEST_TEXTS, _LEAST_EXAMPLES = 300, 4  # with fewer, a calibration error is not judged
 
 Scores = Mapping[str, BySplit]
-"""Of one row, by contestant."""
+"""The scores of one row, by contestant."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def log_loss(row: Row, scores: Scores, name: str) -> Verdict | None:
 
 
 def calibration(row: Row, scores: Scores, name: str) -> Verdict | None:
-    """Judge the calibration error where the row has test texts and examples enough."""
+    """Judge the calibration error if the row has enough test texts and examples."""
     texts = load(row.set_name)
     tested = texts.test_per_label * len(texts.labels)
     if tested < _LEAST_TEST_TEXTS or row.fewest < _LEAST_EXAMPLES:

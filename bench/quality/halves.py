@@ -25,7 +25,7 @@ _PICTURES_RUN = 4  # of a label
 
 @dataclass(frozen=True)
 class OtherSets:
-    """What is measured.
+    """The sets and numbers of splits to measure.
 
     Attributes:
         names: of sets.
@@ -58,13 +58,13 @@ def rows_of(name: str) -> list[Row]:
 
 
 def _run_rows(name: str) -> list[Row]:
-    """Return the rows that the runner itself adapts to; of pictures one, for forwards are long."""
+    """Return the rows that the runner itself adapts to; only one of pictures: forwards are long."""
     of_pictures = others.SOURCES[name].kind == others.PICTURES
     return [row for row in rows_of(name) if not of_pictures or row.per_label == _PICTURES_RUN]
 
 
 class OtherMeasurement:
-    """Runs contestants on splits; those that have a record are not run again."""
+    """Runs contestants on splits; splits with a record are not run again."""
 
     def __init__(self, sets: OtherSets, records: Records) -> None:
         self._sets, self._records, self._store = sets, records, OtherFeatures()
@@ -77,7 +77,7 @@ class OtherMeasurement:
         return {name: mean("log_loss", [*found], name, found) for name in MIXTURES}
 
     def judged(self, chosen: str) -> Results:
-        """Return the scores of the judging splits: of what needs no choice, and of the chosen."""
+        """Return the scores of the judging splits: without a choice, and of the chosen mixture."""
         wanted = tuple(dict.fromkeys((PRIOR, *SINGLE, AS_IS, chosen)))
         seeds = range(self._sets.judging)
         numbers = [name for name in self._sets.names if name not in self._sets.labelled]
@@ -85,7 +85,7 @@ class OtherMeasurement:
         return measured(itertools.chain(labels, _of_numbers(numbers, seeds)), self._records)
 
     def run(self) -> Results:
-        """Return the scores of what the runner itself makes of the first judging splits."""
+        """Return the scores of the runner's own adaptations on the first judging splits."""
         names = self._sets.names if self._sets.running else ()
         work = (item for name in names for item in self._runs_of(name))
         return measured(work, self._records)

@@ -1,4 +1,4 @@
-"""Scores of every rule on splits whose trainings are kept, and a choice that leaves groups out.
+"""Scores of every rule on splits with stored trainings, and a choice that leaves groups out.
 
 Scores are a JSON line a split, so that they can be committed and judged again without a training.
 """
@@ -26,13 +26,13 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Figures:
-    """What a rule reached on a split.
+    """The figures of a rule on a split.
 
     Attributes:
         accuracy: share of test texts whose most probable label is right.
         log_loss: mean over test texts, in nats.
         calibration_error: expected calibration error of the most probable label.
-        by_chance: the calibration error that probabilities which are right would have on so few
+        by_chance: the calibration error that correct probabilities would have on so few
             texts.
         seconds: CPU time of its steps.
     """
@@ -46,7 +46,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What all rules reached on a split.
+    """The figures of all rules on a split.
 
     Attributes:
         row: its name, as in `urgency:8 noise`.
@@ -108,7 +108,7 @@ def figures_of(probabilities: Tensor, wanted: Tensor, seconds: float) -> Figures
 
 
 def error_by_chance(probabilities: Tensor) -> float:
-    """Return the mean calibration error where each answer is right as often as (M, K) say.
+    """Return the mean calibration error if each answer is right as often as (M, K) say.
 
     Few texts in a bin are right more or less often than their mean probability by chance, which
     makes the error of answers that are calibrated larger than 0.
@@ -123,7 +123,7 @@ def error_by_chance(probabilities: Tensor) -> float:
 def choose(judgements: Sequence[Judgement]) -> tuple[list[Judgement], dict[str, str]]:
     """Add, in each regime, the rule with the least log loss on all other groups, as CHOSEN.
 
-    A set counts the same whatever its number of splits. A regime that one group alone has keeps
+    A set has the same weight for any number of splits. A regime of only one group keeps
     `auto`'s own rule.
 
     Returns:
@@ -163,7 +163,7 @@ def by_set(judgements: Sequence[Judgement], name: str, field: str) -> dict[str, 
 
 
 def read(path: Path) -> list[Judgement]:
-    """Read a file of judgements; none where there is no file."""
+    """Read a file of judgements; return none without a file."""
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return [_judgement(json.loads(line)) for line in lines]
 

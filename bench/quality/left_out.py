@@ -3,9 +3,9 @@
     python -m bench.quality left-out --splits 20
 
 For each group of sets, the mixture of heads is chosen by the log loss on all others, and judged on
-the group, beside what needs no choice. Splits that choose are of other seeds than those that judge.
-Features are computed once a set; scores are kept in `.data/left-out`, so a run that was cut off
-goes on.
+the group, beside contestants without a choice. Splits that choose have other seeds than those that
+judge. Features are computed once a set; scores are stored in `.data/left-out`, so a cut-off run
+continues.
 """
 
 import argparse
@@ -53,7 +53,7 @@ COLUMNS: Columns = {
 
 @dataclass(frozen=True)
 class Sets:
-    """What is measured: names of sets, and how many splits judge and choose."""
+    """The names of the sets to measure, and the numbers of splits that judge and choose."""
 
     names: Sequence[str]
     judging: int
@@ -71,7 +71,7 @@ class Sets:
 
 
 class Measurement:
-    """Runs contestants on splits; those that have a record are not run again."""
+    """Runs contestants on splits; splits with a record are not run again."""
 
     def __init__(self, sets: Sets, records: Records) -> None:
         self._sets, self._records, self._store = sets, records, FeatureStore()
@@ -87,7 +87,7 @@ class Measurement:
         return {group: _best(rows, found, group) for group in self._sets.groups}
 
     def judged(self, choices: Mapping[str, str]) -> Results:
-        """Return the scores of the judging splits, of what others chose for each set."""
+        """Return the scores of the judging splits, by the mixtures chosen on the other groups."""
         wanted = {group: (*FROZEN, BEFORE, name) for group, name in choices.items()}
         found = self._measured(self._sets.rows, range(self._sets.judging), wanted)
         return {

@@ -6,7 +6,7 @@
 The mixture of heads is chosen by the log loss on one half of the sets, on splits of its own, and
 judged on both halves; the held half has taken no part. The runner's own adaptation (`own`, `auto`)
 is measured on the first splits. Features are computed once a set; scores are kept in
-`.data/left-out`, so a run that was cut off goes on.
+`.data/left-out`, so an interrupted run continues.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def report(sets: OtherSets, losses: Mapping[str, float], chosen: str, found: Res
 
 
 def _parts(sets: OtherSets) -> Iterator[tuple[str, list[Row]]]:
-    """Yield what is averaged: each kind's halves, by kinds of rows and together."""
+    """Yield the parts to average: each kind's halves, by kinds of rows and together."""
     kinds = (others.PICTURES, others.TABLES, others.NUMBERS)
     for kind, is_held in itertools.product(kinds, (False, True)):
         title = f"{kind}, {'held' if is_held else 'choosing'}"

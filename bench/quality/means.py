@@ -1,4 +1,4 @@
-"""Lines of a table in which each row of sets weighs the same, whatever its number of splits."""
+"""Lines of a table in which each row of sets has the same weight, for any number of splits."""
 
 import math
 import statistics
@@ -15,7 +15,7 @@ class Lines:
 
     Attributes:
         titles: of the columns that differ: the part, the accuracy, rows below, losses above.
-        prior: whose log loss is to be reached.
+        prior: the contestant whose log loss is to be reached.
         is_below: whether a contestant misses a row.
     """
 
@@ -42,7 +42,7 @@ class Lines:
             }
 
     def above_prior(self, row: Mapping[str, BySplit], contestant: str) -> list[bool]:
-        """Say for each split whether the log loss is above the prior's; nothing without it."""
+        """Say for each split whether the log loss is above the prior's; nothing without a prior."""
         return above(row[contestant], row[self.prior]) if self.prior in row else []
 
 

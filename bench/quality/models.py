@@ -1,6 +1,6 @@
 """Contestants with a model of any kind: a linear model of frozen features, and the runner.
 
-Seconds are of this process's CPU time, of all threads, and hold the forward over the examples. An
+Seconds are of this process's CPU time, of all threads, with the forward over the examples. An
 adapter that is a head alone answers from test features that are computed once.
 """
 
@@ -36,20 +36,20 @@ from cog_adapt.runner.task.task import Task
 
 BASE, LINEAR, OWN = "base", "linear", "own"
 REFERENCE = (LINEAR, OWN)
-"""The better of these, row by row, is what `auto` has to reach."""
+"""`auto` has to reach the better of these, row by row."""
 
 _PENALTIES = np.logspace(-3, 3, 13)
 
 
 @dataclass(frozen=True)
 class Model:
-    """A task's model: in a runner, and frozen beside it.
+    """A task's model in a runner, and a frozen copy.
 
     Attributes:
-        steps: the task's method that takes steps.
+        steps: the task's method with gradient steps.
         runner: adapts it.
-        module: the frozen one.
-        features: by the frozen one.
+        module: the frozen copy.
+        features: computed by the frozen copy.
     """
 
     steps: str
@@ -59,7 +59,7 @@ class Model:
 
     @classmethod
     def of(cls, steps: str, runner: ModelRunner) -> "Model":
-        """Load the frozen one beside the runner's."""
+        """Load the frozen copy beside the runner's model."""
         module = runner.task.load().to(runner.precision.device).eval()
         return cls(steps, runner, module, FrozenFeatures(runner.task, module))
 
@@ -69,11 +69,11 @@ class Model:
         return {BASE: self.base, LINEAR: self.linear, OWN: self.own, AUTO: self.auto}
 
     def base(self, split: Split, recipe: Recipe) -> Scores:
-        """Answer without looking at the examples."""
+        """Answer without the examples."""
         return self._scored(split, None, 0.0)
 
     def linear(self, split: Split, recipe: Recipe) -> Scores:
-        """Fit scikit-learn's logistic or ridge regression; ridge's penalty is chosen by it."""
+        """Fit scikit-learn's logistic or ridge regression; scikit-learn chooses ridge's penalty."""
         began = time.process_time()
         rows = self.features.computed([each.input for each in split.train]).cpu().numpy()
         targets = [each.target for each in split.train]
@@ -88,7 +88,7 @@ class Model:
         return score(likely, model.classes_.tolist(), _targets(split), took)
 
     def own(self, split: Split, recipe: Recipe) -> Scores:
-        """Take all steps of the task's own method; a stated rate keeps `head` from a fit."""
+        """Take all steps of the task's own method; with a stated rate `head` takes steps too."""
         rate = automatic_learning_rate(self.module, self._task, self.steps)
         return self._adapted(split, replace(recipe, method=self.steps, learning_rate=rate))
 
@@ -121,7 +121,7 @@ class Model:
         return score_numbers(outputs.reshape(-1), _numbers(split), took)
 
     def _from_features(self, split: Split, adapter: Adapter | None) -> Tensor | None:
-        """Return a head's outputs (N, K); None where more than a head was trained."""
+        """Return a head's outputs (N, K); None if more than a head was trained."""
         head = re.compile(self._task.head)
         own = {n: t for n, t in self.module.named_parameters() if head.fullmatch(n)}
         begun = self._task.start(self.module, self._labels, ()) if self._labels else own
@@ -157,7 +157,7 @@ def draw(row: Row, seed: int) -> Split:
 
 @contextmanager
 def runs_of(name: str) -> Iterator[Mapping[str, Contestant]]:
-    """Give what a set's own runner answers: by steps of the task's method, and by `auto`."""
+    """Return the answers of a set's own runner: by steps of the task's method, and by `auto`."""
     with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run must be reused
         settings = RunnerSettings.from_environment().model_copy(
             update={"weights_dir": Path(folder)}
@@ -169,7 +169,7 @@ def runs_of(name: str) -> Iterator[Mapping[str, Contestant]]:
 
 
 class _Kept(FrozenFeatures):
-    """Features that are on disk: test pictures need no forward."""
+    """Features from disk: test pictures need no forward."""
 
     def __init__(self, name: str, model: Model) -> None:
         super().__init__(model.runner.task, model.module)

@@ -1,7 +1,7 @@
-"""What answers a split of pictures or of a table from frozen features, and mixtures to choose from.
+"""Contestants without label names on pictures or a table, by frozen features, and their mixtures.
 
 No label has a name that the encoders know, so there is no zero-shot answer: the prior is that all
-labels are as likely.
+labels are equally likely.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ MIXTURES: Mapping[str, Mixture] = {
     "three strong ridges": Mixture((), (1.0, 3.0, 10.0), certainty=0.5),
     "three narrow ridges": Mixture((), (0.3, 1.0, 3.0), certainty=0.5, narrows=True),
 }
-"""Mixtures that may be chosen, of four heads at most; the first is what labels with names have."""
+"""Mixtures to choose from, of four heads at most; the first is the one for labels with names."""
 
 
 def _prior(case: Case) -> Tensor:
@@ -37,7 +37,7 @@ def _prior(case: Case) -> Tensor:
 
 
 def _neighbours(case: Case) -> Tensor:
-    """Count the labels of the nearest examples, each label once more than there are."""
+    """Count the labels of the nearest examples, and add one to each count."""
     count = min(_NEIGHBOURS, len(case.features))
     model = KNeighborsClassifier(count).fit(case.features.numpy(), case.targets.numpy())
     found = torch.from_numpy(model.predict_proba(case.test.numpy()))
@@ -49,7 +49,7 @@ SINGLE: Mapping[str, Contestant] = {
     "logistic": FROZEN["logistic"],
     "neighbours": _neighbours,
 }
-"""Contestants in which nothing is chosen."""
+"""Contestants without any choice."""
 
 
 CONTESTANTS: Mapping[str, Contestant] = {

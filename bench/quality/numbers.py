@@ -1,4 +1,4 @@
-"""Tables of numbers as frozen features: what answers them, scored by R².
+"""Tables of numbers as frozen features, and their contestants, scored by R².
 
 The network has learned the same number from another group of rows; its head is the prior.
 """
@@ -57,7 +57,7 @@ def draw_numbers(row: Row, seed: int) -> Split:
 
 
 def number_case(row: Row, seed: int) -> NumberCase:
-    """Draw a split, and look its features up."""
+    """Draw a split, and take its features from the table's."""
     every = inputs_of(row.set_name)
     found = features_of(row.set_name)
     place = {value: at for at, value in enumerate(every)}

@@ -5,7 +5,7 @@
 
 Contestants take turns on the same splits: the base, `linear` (scikit-learn's logistic or ridge
 regression of features computed once), `own` (the task's own method, 40 steps) and `auto`. Results
-are kept as those of `texts` are, so a run that was cut off goes on.
+are stored like those of `texts`, so an interrupted run continues.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def _goals(row: Row, scores: Mapping[str, BySplit], name: str) -> dict[str, Any]
 
 
 def _measure(plan: Plan, settings: RunnerSettings, records: Records) -> dict[str, str]:
-    """Measure each set whose needs are there; return what is missing for the others."""
+    """Measure each set with all needs installed; return the missing needs of the others."""
     skipped = {}
     for name in dict.fromkeys(row.set_name for row in plan.rows):
         subject = SUBJECTS[name]

@@ -1,4 +1,4 @@
-"""What a contestant answers to a split of texts."""
+"""A contestant's answers to a split of texts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Outcome:
 
 
 Contestant = Callable[[Split, Recipe], Outcome]
-"""Adapts to a split; a recipe's steps and seed hold for those that take steps."""
+"""Adapts to a split; a recipe's steps and seed apply to contestants that take steps."""
 
 
 def scored(contestant: Contestant) -> Callable[[Split, Recipe], Scores]:

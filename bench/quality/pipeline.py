@@ -1,4 +1,4 @@
-"""What the command needs to know of a pipeline."""
+"""What the command needs to know about a pipeline."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -10,14 +10,14 @@ from bench.report import Report
 
 @dataclass(frozen=True)
 class Pipeline:
-    """From splits to tables.
+    """The way from splits to tables.
 
     Attributes:
-        text: says what it measures.
-        splits: of each row, where no number is asked for.
+        text: the description of the measurement.
+        splits: the default number for each row.
         records: the file of its results.
-        options: adds its own to a parser.
-        run: measures what has no record in a file and returns tables, of which the first is kept.
+        options: adds the pipeline's own to a parser.
+        run: measures results without a record and returns tables, of which the first is stored.
     """
 
     text: str | None

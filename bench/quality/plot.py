@@ -1,7 +1,7 @@
 """A picture for each set: mean accuracy against seconds of adaptation, one point a contestant.
 
-A contestant that has not run on each of a set's rows is left out there: its mean would be of other
-rows than the others'.
+A contestant is left out of a set if it has not run on each of the set's rows: its mean would be
+of other rows than the others'.
 """
 
 import statistics
@@ -20,7 +20,7 @@ _MARKERS = "osD^vPX*"
 
 
 def plot(results: Mapping[str, Mapping[str, BySplit]], rows: Sequence[Row], path: Path) -> None:
-    """Write a PNG; every row of a set weighs the same."""
+    """Write a PNG; every row of a set has the same weight."""
     sets = list(dict.fromkeys(row.set_name for row in rows))
     names = sorted({name for scores in results.values() for name in scores})
     lines = -(-len(sets) // _COLUMNS)
@@ -45,7 +45,7 @@ def points(
 ) -> dict[str, tuple[float, float]]:
     """Return mean seconds and accuracy of each contestant over a set's rows.
 
-    Of a row the seconds are the median of the splits, the accuracy is their mean.
+    For each row, the seconds are the median of the splits, the accuracy is their mean.
     """
     of_set = [results[row.name] for row in rows if row.set_name == set_name]
     return {

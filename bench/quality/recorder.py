@@ -1,4 +1,4 @@
-"""Trains on splits as `auto` and LoRA do, and keeps what that gives (`trainings`)."""
+"""Trains on splits as `auto` and LoRA do, and stores the results (`trainings`)."""
 
 import time
 from collections.abc import Generator, Sequence
@@ -37,15 +37,15 @@ _METHOD = "lora"
 _FOLD_STEPS = 0.5  # as `auto` has it
 _PLAIN_STEPS = 40
 STEPS = (12, 24)
-"""Of an average; more would take longer than what is shipped."""
+"""Numbers of steps of an average; more would take longer than the shipped rule."""
 
 
 class Recorder:
-    """Trains on splits, and keeps what that gives.
+    """Trains on splits, and stores the results.
 
     Args:
         model: loaded on this thread.
-        folder: that trainings are kept in.
+        folder: the folder of the trainings.
     """
 
     def __init__(self, model: LoadedModel, folder: Path = TRAININGS) -> None:
@@ -53,7 +53,7 @@ class Recorder:
         self._features: dict[str, Tensor] = {}
 
     def record(self, row: Row, seed: int) -> bool:
-        """Train on a split; return False where a label has no example."""
+        """Train on a split; return False if a label has no example."""
         split, texts = split_of(row, seed)
         given = self._given(split.train, seed)
         if len(given.start.data.labels) < len(texts.labels):

@@ -1,6 +1,6 @@
-"""Results as they come: one JSON line for each row, split and contestant, so a run can go on.
+"""Results as they come: one JSON line for each row, split and contestant, so runs can continue.
 
-A line is known by the digest of its set too: a set that has changed is measured again.
+A line also has the digest of its set: a set that has changed is measured again.
 """
 
 import json
@@ -13,7 +13,7 @@ from bench.quality.scores import BySplit, Scores
 
 @dataclass(frozen=True)
 class Key:
-    """What one result is about."""
+    """The subject of one result."""
 
     row: str
     split: int
@@ -22,17 +22,17 @@ class Key:
 
 
 Work = Iterable[tuple[Key, Callable[[], Scores]]]
-"""Results that are wanted, and what computes each."""
+"""Wanted results, and the function that computes each."""
 Results = Mapping[str, Mapping[str, BySplit]]
 """Scores by row, contestant and split."""
 
 
 class Records:
-    """The results in a file of JSON lines; a last line that was cut off is dropped.
+    """The results in a file of JSON lines; a cut last line is dropped.
 
     Args:
         path: of the file; made when the first result comes.
-        again: contestants whose results are forgotten, to be measured once more.
+        again: contestants to be measured once more; their results are dropped.
     """
 
     def __init__(self, path: Path, again: Collection[str] = ()) -> None:
@@ -58,12 +58,12 @@ class Records:
         """Return a result.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the result is missing.
         """
         return self._known[key]
 
     def add(self, key: Key, scores: Scores) -> None:
-        """Keep a result, in the file first."""
+        """Store a result, in the file first."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_line((key, scores)))
@@ -79,7 +79,7 @@ class Records:
 
 
 def measured(work: Work, records: Records) -> Results:
-    """Compute what has no record, keep it, and return all that was wanted."""
+    """Compute results without a record, store them, and return all wanted results."""
     found: dict[str, dict[str, dict[int, Scores]]] = {}
     for key, compute in work:
         if key not in records:

@@ -1,7 +1,7 @@
-"""What answers a split whose trainings are kept: single methods, `auto`, and rules to choose from.
+"""Contestants on splits with stored trainings: single methods, `auto`, and rules to choose from.
 
-A rule is given what `auto` knows: the examples, the answers of each fold's models to the other
-half, and what steps on all examples ended with.
+A rule gets what `auto` knows: the examples, the answers of each fold's models to the other
+half, and the results of steps on all examples.
 """
 
 import itertools
@@ -33,7 +33,7 @@ from cog_adapt.runner.heads.objective import Labels
 AUTO, HEAD, BEFORE = "auto", "plain head", "closed form, names count much"
 ONE, FEW, MANY = "one example a label", "fewer than 30 examples", "30 examples or more"
 REGIMES = (ONE, FEW, MANY)
-"""`auto` answers each by a rule of its own."""
+"""The regimes, each of which `auto` answers by a rule of its own."""
 _STEPS, _SHARE, _SCALE = "24", 0.5, 0.5  # of the average that `auto` makes
 _SHARES, _SCALES, _AFTER = (0.25, 0.5, 0.75), (0.4, 0.5, 0.6), (0.8, 0.9, 1.0)
 _USUAL_SCALES = (0.6, 0.8, 1.0, 1.2, 1.4)
@@ -41,7 +41,7 @@ _POWERS = (0, 1, 2)  # of (K - 1) / K, for fewer labels
 
 
 class Judged:
-    """A split, and what each rule answers there."""
+    """A split, and each rule's answers to it."""
 
     def __init__(self, training: Training) -> None:
         self.training, self.case = training, training.case
@@ -51,13 +51,13 @@ class Judged:
 
     @property
     def regime(self) -> str:
-        """Which of `auto`'s rules answers the split."""
+        """The regime of `auto`'s rules that answers the split."""
         if self._labels.averages and self._averaged:
             return FEW
         return MANY if self._averaged else ONE
 
     def singles(self) -> dict[str, Tensor]:
-        """Return the probabilities (M, K) of what chooses nothing."""
+        """Return the probabilities (M, K) of contestants without a choice."""
         tested = self.case.test
         return {
             **{name: answer(self.case) for name, answer in FROZEN.items()},
@@ -67,12 +67,12 @@ class Judged:
         }
 
     def rules(self) -> dict[str, Tensor]:
-        """Return the probabilities (M, K) of AUTO and of each rule that may take its place."""
+        """Return the probabilities (M, K) of AUTO and of each rule that may replace it."""
         found = {ONE: self._of_one, FEW: self._of_few, MANY: self._of_many}[self.regime]
         return dict(found())
 
     def seconds(self, rule: str) -> float:
-        """Return the CPU time of a rule's steps; 0 where it takes none."""
+        """Return the CPU time of a rule's steps; 0 without steps."""
         if rule == LORA or (self.regime == ONE and rule != CLOSED):
             return self._plain.seconds
         steps = rule.partition(" ")[0] if self.regime == FEW else self._most
@@ -93,7 +93,7 @@ class Judged:
         yield CLOSED, self._own_form.head(self.case.test).softmax(1)
 
     def _of_few(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield averages, calibrated by the folds, and made less sure after."""
+        """Yield averages, calibrated by the folds, and then made less sure."""
         yield AUTO, self._average(self._averaged[_STEPS], _SHARE, _SCALE).softmax(1)
         wanted = itertools.product(self._averaged.items(), _SHARES, _SCALES)
         for (steps, run), share, scale in wanted:
@@ -104,7 +104,7 @@ class Judged:
         yield CLOSED, self._own_form.head(self.case.test).softmax(1)
 
     def _of_many(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield what the folds choose, each of the candidates alone, and averages."""
+        """Yield the folds' choice, each of the candidates alone, and averages."""
         run = self._averaged[self._most]
         answered = self._answered(run, self._candidates)
         chosen = self._decided(answered).chosen
@@ -148,7 +148,7 @@ class Judged:
         return answered.calibration_of_all(self._given, AVERAGE)(averaged(run.whole))
 
     def _candidates(self, fold: Fold) -> dict[str, Tensor]:
-        """Return what a fold's models answer to its other half."""
+        """Return a fold's models' answers to its other half."""
         others = self.case.features[fold.others]
         closed = self._labels.fit(self.case.features, fold.train).head
         steps = {name: fold.moved.outputs[name] for name in (GRADIENTS, MIDDLE)}

@@ -20,13 +20,13 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Scores:
-    """What one contestant reached on one split.
+    """The scores of one contestant on one split.
 
     Attributes:
         accuracy: share of test texts whose most probable label is right.
         log_loss: mean of minus the natural logarithm of the right label's probability.
         calibration_error: expected calibration error of the most probable label.
-        seconds: what the adaptation took; predictions do not count.
+        seconds: time of the adaptation; predictions do not count.
     """
 
     accuracy: float
@@ -59,7 +59,7 @@ def score(
 
 
 def score_numbers(outputs: Tensor, wanted: Tensor, seconds: float) -> Scores:
-    """Score numbers of one shape by R²; they have no log loss and no calibration."""
+    """Score numbers of one shape by R²; numbers have no log loss and no calibration."""
     unexplained = (outputs.double() - wanted.double()).square().mean()
     share = unexplained / wanted.double().var(correction=0)
     return Scores(1 - float(share), math.nan, math.nan, seconds)
@@ -81,7 +81,7 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> fl
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean, and the interval (95 %, Student's t) that its splits allow; None for one split."""
+    """A mean, and its interval (95 %, Student's t) over splits; None for one split."""
 
     mean: float
     half_width: float | None

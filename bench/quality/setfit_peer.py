@@ -1,6 +1,6 @@
 """SetFit (Tunstall et al. 2022, arXiv 2209.11055) on the same encoder, with as many forwards.
 
-Its contrastive steps take 16 pairs, 32 texts like the runner's, and there are as many of them as
+Its contrastive steps take 16 pairs, 32 texts like the runner's, and it takes as many steps as
 the recipe has; then it fits its own head, logistic regression. It tunes the whole encoder.
 """
 

@@ -1,4 +1,4 @@
-"""Three models with features that are no text classifiers, their rows, and splits of their data.
+"""Three models with features that are not text classifiers, their rows, and splits of their data.
 
 clothes: pictures of Fashion-MNIST, by EfficientNet-Lite0 (`make kinds` installs it). Examples
 come from its training part; the same 300 pictures of its other part test every split.
@@ -52,7 +52,7 @@ class Subject:
 
     Attributes:
         task: makes the model's task.
-        own: the method of its own that takes steps.
+        own: the task's own method with steps.
         draw: a split of a row.
         digest: of all data.
         needs: each requirement, with the module or the path by which it is found.
@@ -107,7 +107,7 @@ def _clothes_digest() -> str:
 
 
 class Regressor(nn.Module):
-    """A body with BatchNorm, and a linear head of one number."""
+    """A body with BatchNorm, and a linear head with one output."""
 
     def __init__(self, columns: int, width: int = 32) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Regressor(nn.Module):
 
 
 class Patients(Task):
-    """Inputs are rows of numbers, targets are how far the illness has gone after a year."""
+    """Inputs are rows of numbers, targets are the progress of diabetes after a year."""
 
     method = "all"
 
@@ -153,7 +153,7 @@ class Patients(Task):
 
 @functools.cache
 def _learned() -> dict[str, Tensor]:
-    """Train a regressor on the first sex, wherever it is asked for."""
+    """Train a regressor on the first sex."""
     x, y = (torch.tensor(part) for part in zip(*_patients()[0], strict=True))
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
         torch.manual_seed(0)

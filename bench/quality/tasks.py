@@ -64,7 +64,7 @@ def task_of(name: str) -> Task:
 
 @functools.cache
 def _learned(name: str) -> dict[str, Tensor]:
-    """Train the table kind's network on the rows that take no part, wherever it is asked for."""
+    """Train the table kind's network on the rows that take no part."""
     x, y = (torch.tensor(part) for part in zip(*others.table(name).learned, strict=True))
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
         torch.manual_seed(0)

@@ -2,10 +2,10 @@
 
     python -m bench.quality texts --rows 'tickets:*' --splits 5 --contestants lora,centroid
 
-Contestants take turns on the same splits. Each result is kept at once in a file of JSON lines
-(`--records`), which is committed, since all of them take hours: a run that was cut off goes on, and
+Contestants take turns on the same splits. Each result is stored at once in a file of JSON lines
+(`--records`), which is committed, since all of them take hours: an interrupted run continues, and
 a contestant that is added later is measured on the same splits. `--again` measures a contestant
-anew whose code has changed. Rows of sets that took no part in any choice are measured by name:
+with changed code anew. Rows of sets that took no part in any choice are measured by name:
 
     python -m bench.quality texts --rows 'subjects:*' --records docs/results/quality-left-out.jsonl
 """
@@ -125,7 +125,7 @@ def matching(globs: str | None) -> Sequence[Row]:
 
 
 def named(given: str, found: Mapping[str, Contestant]) -> list[str]:
-    """Return the contestants that were asked for; all that can run if none was.
+    """Return the named contestants; without names, all that can run.
 
     Raises:
         SystemExit: a name is not known.

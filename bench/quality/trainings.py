@@ -1,9 +1,9 @@
-"""What gradients give on a split, kept so that every rule of choosing can be judged without them.
+"""The results of gradients on a split, stored so that every rule can be judged without them.
 
 A split is trained on as `auto` trains, on all examples and on each fold, and by LoRA of 40 steps.
-Kept are the outputs of the trained head and of the closed form on the features that steps moved.
-From these, and from the frozen features, follow the answers of each rule that chooses or averages.
-One file a split lies in `.data/left-out/trainings`, so that a run that was cut off goes on.
+The file stores the outputs of the trained head and of the closed form on features after the steps.
+From these, and from the frozen features, the answers of every rule follow.
+Each split has a file in `.data/left-out/trainings`, so that an interrupted run continues.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,11 +32,11 @@ _BATCH = 32
 
 @dataclass(frozen=True)
 class Moved:
-    """What a model that steps moved gives.
+    """The results of a model after steps.
 
     Attributes:
         outputs: (M, K) of the texts in question, by candidate: the trained head, the closed form's
-            head on the same features and, where steps begin with centroids, the middle.
+            head on the same features and, if steps begin with centroids, the middle.
         seconds: of this process's CPU time, for the steps alone.
     """
 
@@ -46,7 +46,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Fold:
-    """The positions that were trained on, and what the others are to that model."""
+    """The positions that were trained on, and that model's results for the others."""
 
     train: Tensor
     others: Tensor
@@ -55,7 +55,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Run:
-    """Steps on all examples, which answer the test texts, and on each fold; there may be none."""
+    """Steps on all examples, which answer the test texts, and on each fold, if folds exist."""
 
     whole: Moved
     folds: tuple[Fold, ...] = ()
@@ -68,26 +68,26 @@ class Run:
 
 @dataclass(frozen=True)
 class Training:
-    """A split, and what runs gave on it, by name: LORA, or a number of steps with folds."""
+    """A split, and the results of runs on it, by name: LORA, or a number of steps with folds."""
 
     case: Case
     runs: Mapping[str, Run]
 
 
 def path_of(row: Row, seed: int, folder: Path = TRAININGS) -> Path:
-    """Return where a split's training is kept."""
+    """Return the path of a split's training."""
     name = row.name.replace(" ", "-").replace("/", "-").replace(":", "-")
     return folder / f"{name}-{seed}.pt"
 
 
 def kept(rows: Sequence[Row], seeds: Sequence[int], folder: Path = TRAININGS) -> Iterator[Training]:
-    """Yield the trainings that there are."""
+    """Yield the existing trainings."""
     paths = (path_of(row, seed, folder) for row in rows for seed in seeds)
     yield from (_read(path) for path in paths if path.exists())
 
 
 def write(training: Training, folder: Path = TRAININGS) -> None:
-    """Write a file at once: one that was cut off must not be taken for a whole one."""
+    """Write a file at once: a cut file must not count as a whole one."""
     path = path_of(training.case.row, training.case.seed, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".part")
@@ -107,7 +107,7 @@ def _run(plain: Mapping[str, Any]) -> Run:
 
 
 def in_turn(names: Sequence[str], seeds: Sequence[int]) -> list[tuple[Row, int]]:
-    """Return splits, the groups in turn, each group's cheapest first; a seed after the other."""
+    """Return splits, the groups in turn, each group's cheapest first; one seed after another."""
     by_group: dict[str, list[Row]] = {}
     for row in rows_of(names):
         by_group.setdefault(unseen.SOURCES[row.set_name].group, []).append(row)

@@ -18,7 +18,7 @@ Contestant = Callable[[Split, Recipe], Scores]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured: rows, how many splits of each, and the recipe of what takes steps."""
+    """What is measured: rows, the number of splits of each, and the recipe of steps."""
 
     rows: Sequence[Row]
     splits: int
@@ -27,7 +27,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Data:
-    """How a row and a seed are drawn into a split, and the digest of a set by its name."""
+    """A function that draws a row and a seed into a split, and the digest of a set by its name."""
 
     draw: Callable[[Row, int], Split]
     digest: Callable[[str], str]
@@ -50,7 +50,7 @@ def _run(contestant: Contestant, draw: Callable[[], Split], recipe: Recipe) -> S
 
 
 def results_of(plan: Plan, data: Data, records: Records) -> Results:
-    """Return all scores of the plan's rows, of earlier runs' contestants too."""
+    """Return all scores of the plan's rows, including contestants of earlier runs."""
     digests = {name: data.digest(name) for name in {row.set_name for row in plan.rows}}
     return {
         row.name: records.of_row(row.name, digests[row.set_name], plan.splits) for row in plan.rows

@@ -1,9 +1,9 @@
 """Labelled texts for the quality benchmark: small realistic sets, and WordNet's glosses.
 
-Those of `unseen` are read by name too.
+The sets of `unseen` can be read by name too.
 
 `tickets` and `intents` are written for this project and lie beside this module, one JSON object a
-line. `spam` and `reviews` are real texts that come inside packages; WordNet comes as one too. None
+line. `spam` and `reviews` are real texts from packages, and so is WordNet. None
 of the latter is committed.
 """
 

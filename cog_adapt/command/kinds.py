@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1]
 KERNEL = PACKAGE.with_name("gradient_check")
 """The package that trains and proves the gradients; no index has it, so projects carry it."""
 TEXT = "text"
-INSTALLED = PACKAGE / "template"  # put there when the wheel is built
+INSTALLED = PACKAGE / "template"  # the wheel's build puts the template there
 ZONE = (
     *("cog.yaml", "predict.py", "train.py", "task.py", "encoder.py", "server/*.py"),
     *("tests/__init__.py", "tests/test_*.py", "examples/*", "weights/README.md"),
@@ -29,7 +29,7 @@ _OF_TEXT = (
     "tests/test_",
     "examples/",
     "encoder.py",
-)  # which a project of another kind does not have
+)  # projects of other kinds lack these files
 _CLASS = re.compile(r"^class (\w+)\((?:Task|CausalLM)\):", re.MULTILINE)
 _WEIGHTS = re.compile(r"^  run:\n.*?(?=^\S)", re.DOTALL | re.MULTILINE)
 _ROWS = "-i examples_file=@examples/rows.jsonl"
@@ -129,7 +129,7 @@ def _recipes(kind: str, text: str) -> str:
     """Make `make` send the kind's own request."""
     text = text.replace("-m examples.few_shot", f"-m server predict {flags_of(kind)}")
     train = f"-m server train {_ROWS} -o weights/mine.safetensors"
-    serve = "-m server --host 127.0.0.1"  # as `examples.serve` does
+    serve = "-m server --host 127.0.0.1"  # `examples.serve` uses this address too
     text = text.replace("-m examples.training", train).replace("-m examples.serve", serve)
     for words in (", through Cog's server", ", then predict with it", ", with curl lines to paste"):
         text = text.replace(words, "")

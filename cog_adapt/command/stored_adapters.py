@@ -104,8 +104,8 @@ class StoredAdapters:
         found = self.show(reference, owner)
         if self._store.is_served():
             raise InputError(
-                f"a server, or another command, runs on this folder, and would go on with adapter "
-                f"{found['id']} as it was. Name the server with --url, or end it first."
+                "a server, or another command, runs on this folder, and would continue to use "
+                f"adapter {found['id']} as it was. Name the server with --url, or end it first."
             )
         return found
 

@@ -72,7 +72,7 @@ def upgrade_project(folder: Path) -> Iterator[str]:
 def _replace(package: Path, place: Path) -> None:
     """Put a copy of a package in place of another, which is removed once the new one is whole."""
     fresh, old = place.with_name(f".{place.name}.new"), _old(place)
-    _remove(fresh)  # which an upgrade that was cut off has left
+    _remove(fresh)  # an interrupted upgrade may have left this folder
     copy_package(package, fresh)
     if place.exists():
         _remove(old)

@@ -81,7 +81,7 @@ def bundled_folder() -> Path:
 
 def convert(source: Path, folder: Path) -> None:
     """Write the model of a GGUF file to a folder."""
-    import gguf  # installed for this alone
+    import gguf  # the command installs gguf for this function alone
 
     reader = gguf.GGUFReader(source)
     config = _config(reader)

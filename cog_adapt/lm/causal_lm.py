@@ -20,8 +20,9 @@ from cog_adapt.runner.inference.growing import Generation, GenerativeTask
 from cog_adapt.runner.task.task import Batch
 
 _IGNORED = -100
-_CONTEXT = 2**20  # of a model that says nothing of its own
-_APART = torch.ones(1, 1, 1, 1, dtype=torch.bool)  # each row attends to its own tokens: no mask
+_CONTEXT = 2**20  # tokens, for a model whose configuration names no limit
+# each row attends to its own tokens alone, so no mask is needed
+_APART = torch.ones(1, 1, 1, 1, dtype=torch.bool)
 
 
 class CausalLM(GenerativeTask):
@@ -44,7 +45,7 @@ class CausalLM(GenerativeTask):
     shares_forwards = True
     options = TextOptions()
     most_tokens = 4096
-    max_characters = 32_768  # few texts have five for a token
+    max_characters = 32_768  # few texts have five characters a token
 
     def __init__(self, model: str | Path | None = None) -> None:
         self._name = model_name(model)

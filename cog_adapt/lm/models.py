@@ -46,7 +46,7 @@ def read_tokenizer(name: str) -> Tokenizer:
 def read_model(name: str) -> nn.Module:
     """Read a model's weights in float32, with linear layers that LoRA knows."""
     shows = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # it would be no line of a log
+    logging.disable_progress_bar()  # a progress bar would spoil the log
     try:
         how = {"dtype": torch.float32, "attn_implementation": ATTENTION}
         module: nn.Module = _read(AutoModelForCausalLM, name, **how)

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from cog_adapt.runner.task.task import Batch, PartTokens
 
-MOST_TOKENS = 512  # of a row, unless one example has more: attention grows with the square
-_WORTH = 3 / 4  # of the tokens of a padded batch
+# tokens of a packed row, unless one example has more: attention grows with the square
+MOST_TOKENS = 512
+_WORTH = 3 / 4  # a packed row is worth it below this share of a padded batch's tokens
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class PackedRow:
     def mask(self) -> Tensor:
         """Whether a token attends to another, shape (1, 1, T, T)."""
         counts = torch.tensor([self.prefix, *self.lengths])
-        owner = torch.arange(len(counts)).repeat_interleave(counts)  # 0: of all examples
+        # 0 marks the prefix, which belongs to all examples
+        owner = torch.arange(len(counts)).repeat_interleave(counts)
         seen = (owner[:, None] == owner) | (owner == 0)
         return (seen & torch.ones_like(seen).tril())[None, None]
 

@@ -14,8 +14,8 @@ from cog_adapt.runner.data.examples import Example, usual_example
 from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import InputError
 
-_FEW_CHARACTERS = 8  # for each token that fits; few texts have five
-_PORTION = 4_096  # characters that are tokenized before it is asked whether the rest is needed
+_FEW_CHARACTERS = 8  # characters tokenized for each token that fits; few texts have five a token
+_PORTION = 4_096  # characters tokenized before the caller decides whether it needs the rest
 _RENAMED = {"prompt": "input", "completion": "target"}
 
 
@@ -71,12 +71,12 @@ class Prompts:
         A long text is tokenized a portion at a time until there are too many tokens. A cut between
         two portions adds at most one token.
         """
-        messages = len(texts) // 2  # of two texts each, which are a token more at least
+        messages = len(texts) // 2  # each message has two texts, and at least one token more
         characters, most = sum(map(len, texts)) + messages, self._most * self._longest
         if characters > most:
             raise InputError(
-                f"a text has {characters} characters; more than {most} are never the {self._most} "
-                "tokens that fit. Send a shorter one."
+                f"a text has {characters} characters; more than {most} never fit into {self._most} "
+                "tokens. Send a shorter one."
             )
         size, found = min(_PORTION, self._most * _FEW_CHARACTERS), 0
         whole = "".join(texts) if characters > size else ""
@@ -104,7 +104,7 @@ def example_of(row: Mapping[str, Any]) -> Example:
     Columns are `text` (learned as a whole), `messages` (the last is learned), or a prompt and its
     answer: `prompt` and `completion`, or `input` and `target`.
     """
-    names = {str(name).lower(): name for name in row}  # a column that is read counts as used
+    names = {str(name).lower(): name for name in row}  # a column that was looked up counts as used
     if "messages" in names:
         found = _messages(row[names["messages"]])
         if len(found) < 2 or found[-1]["role"] != "assistant":

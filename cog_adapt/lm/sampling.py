@@ -18,7 +18,8 @@ from cog_adapt.runner.errors import InputError
 
 _MOST_STOPS, _MOST_STOP_CHARACTERS = 16, 200
 _LARGEST_SEED = 2**63
-_LEAST_TEMPERATURE = 1e-3  # logits divided by less overflow, and so cold is the likeliest anyway
+# logits divided by less overflow, and this cold always draws the likeliest token
+_LEAST_TEMPERATURE = 1e-3
 _WHOLE = ("max_tokens", "top_k", "seed")
 _NUMBERS = (*_WHOLE, "temperature", "top_p", "repetition_penalty")
 

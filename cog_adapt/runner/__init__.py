@@ -17,8 +17,9 @@ values of one request. The code that trains and switches modes is the kernel of 
 
 import os
 
-# Read when torch is first imported, which only modules below do: threads that wait spin for a
-# moment, because waking them takes longer, and then sleep (`devices/waiting_threads.py`).
+# Torch reads this variable at its first import, and only the modules below import torch. With it,
+# waiting threads spin for a moment, because waking them takes longer, and then sleep
+# (`devices/waiting_threads.py`).
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")

@@ -6,7 +6,8 @@ from cog_adapt.runner.errors import InputError
 
 _MOST_CHARACTERS = 200
 _GLOBS = re.compile(r"(?:[\w.*?,-]|\[!?[\w.-]+\])+", re.ASCII)
-_EMPTY_START = re.compile(r"(?:^|,)(?:\.|,|$)")  # no name begins so, but `.*` does
+# no name begins with a dot, but the pattern `.*` does
+_EMPTY_START = re.compile(r"(?:^|,)(?:\.|,|$)")
 
 
 def check_globs(method: str, globs: str) -> None:
@@ -26,5 +27,5 @@ def check_globs(method: str, globs: str) -> None:
 
 def check_range(name: str, value: float, low: float, high: float) -> None:
     """Refuse a number outside its range (InputError)."""
-    if isinstance(value, bool) or not low <= value <= high:  # NaN is in no range
+    if isinstance(value, bool) or not low <= value <= high:  # this form also refuses NaN
         raise InputError(f"{name} is {value!r}; allowed: {low} to {high}. Choose one in between.")

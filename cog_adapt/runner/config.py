@@ -156,7 +156,7 @@ class RunnerSettings(SharedSettings):
         "are failures",
     )
 
-    if not TYPE_CHECKING:  # a checker of types knows the fields from the class
+    if not TYPE_CHECKING:  # a type checker takes the fields from the class
 
         def __init__(self, **values: object) -> None:
             try:

@@ -13,7 +13,7 @@ from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task.errors import named
 from cog_adapt.runner.task.task import Task
 
-_LOAD_SECONDS = 3600.0  # one tick
+_LOAD_SECONDS = 3600.0  # loading is one tick
 
 
 def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
@@ -21,7 +21,7 @@ def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
 
     def forget(_owner: str, adapter_id: str, known: object) -> None:
         if known is None:
-            with suppress(UnavailableError):  # closed: nothing is ready any more
+            with suppress(UnavailableError):  # the runner is closed: no module is ready any more
                 scheduler.submit_short(
                     once(model.predictions.modules.served.forget, adapter_id)
                 ).wait()

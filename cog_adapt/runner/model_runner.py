@@ -37,8 +37,8 @@ from gradient_check.phases.determinism import mode_of
 from gradient_check.phases.precision import Precision
 
 OnStep = Callable[[Step], None]
-KEEP_EVERY = 20  # steps between two states of a run that survives being killed
-_SELF_TEST_SECONDS = 600.0  # one tick
+KEEP_EVERY = 20  # steps between two checkpoints of a run that survives a kill
+_SELF_TEST_SECONDS = 600.0  # the self-test is one tick
 
 
 class ModelRunner(AbstractContextManager["ModelRunner"]):

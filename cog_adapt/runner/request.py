@@ -19,7 +19,7 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.task.task import Task, decodes
 
 URL = ("data:", "http://", "https://")
-_FEW_CHARACTERS, _FEW_ROWS = 2**16, 500  # read in a few milliseconds
+_FEW_CHARACTERS, _FEW_ROWS = 2**16, 500  # so few are read in a few milliseconds
 _SHOWN = 80
 
 
@@ -70,7 +70,7 @@ def read_request_examples(request: Request, task: Task) -> ExampleSet:
         raise InputError("`examples` and `examples_file` are both set. Send one of them.")
     if isinstance(request.examples, str) and request.examples.startswith(URL):
         raise InputError(
-            f"`examples` is the URL {request.examples[:_SHOWN]!r}; it takes rows. Send a file or "
+            f"`examples` is the URL {request.examples[:_SHOWN]!r}, but takes rows. Send a file or "
             "a URL as `examples_file`."
         )
     if not request.examples and not request.examples_file:

@@ -39,7 +39,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 _PRUNE_SECONDS = 600.0
 _LEAST_PRUNE_SECONDS = 5.0
 _WEBHOOK_SECONDS = 30.0
-_LAST_WEBHOOK_SECONDS = 1.0  # what is not sent by then is sent after the next start
+_LAST_WEBHOOK_SECONDS = 1.0  # webhooks that are not sent by then are sent after the next start
 log = structlog.get_logger()
 
 
@@ -213,7 +213,8 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
     if not settings.strict_cog:
         app.router.routes.extend(
             PageRoutes().routes()
-        )  # before Cog's `/`, which is not a browser's
+        )  # before Cog's `/`, which does not answer browsers
         routers.extend((forgetting.router, AdapterRoutes().router(), playground.router))
-    for router in routers:  # as they are: a router inside hides its routes from 405 and metrics
+    # each router on its own: routes of a nested router would be hidden from 405 and metrics
+    for router in routers:
         app.router.routes.extend(router.routes)

@@ -30,7 +30,7 @@ def _matching(pattern: str, allowed: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-# What Cog keeps to itself; `cog build` refuses these names.
+# Names that Cog reserves; `cog build` refuses them.
 _RESERVED = (
     r"PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV|PYTHONUNBUFFERED|LIBRARY_PATH|HF_ENDPOINT"
     r"|HF_HUB_ENABLE_HF_TRANSFER|(R8|REPLICATE|CUDA|NVIDIA|NV|PGET|KUBERNETES)_.*"
@@ -130,12 +130,12 @@ def read_cogfile(path: Path = Path("cog.yaml")) -> Cogfile:
     except ValidationError as error:
         lines = [f"{path}: {_words(problem)}" for problem in error.errors()]
         raise ConfigError("\n".join(lines)) from error
-    except (OSError, ValueError, yaml.YAMLError) as error:  # a date that there never was, say
+    except (OSError, ValueError, yaml.YAMLError) as error:  # for instance an impossible date
         reason = " ".join(str(error).split())
         raise ConfigError(f"{path} cannot be read as YAML: {reason}. Correct it.") from error
 
 
-# Where pydantic speaks of Python, the words of YAML.
+# pydantic's texts about Python, in the words of YAML.
 _YAML_WORDS = {"model_type": "Input should be a mapping"}
 
 

@@ -51,7 +51,8 @@ class ConfigError(ServerError, ValueError):
 class InputError(ServerError, ValueError):
     """The caller's values do not fit."""
 
-    caller_error = True  # also where a predictor lets it through (docs/predictor-protocol.md)
+    # its message is shown even if a predictor raises it (docs/predictor-protocol.md)
+    caller_error = True
 
 
 class UnavailableError(ServerError):

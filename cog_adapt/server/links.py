@@ -11,7 +11,7 @@ log = structlog.get_logger()
 
 def log_playground(listener: socket.socket) -> None:
     """Log the link; a server that listens on all addresses is shown under this machine's name."""
-    host, port = listener.getsockname()[:2]  # IPv6 has two more
+    host, port = listener.getsockname()[:2]  # an IPv6 address has two more parts
     log.info("try the predictor in a browser", url=playground_url(host, port))
 
 

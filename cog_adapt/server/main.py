@@ -37,7 +37,7 @@ _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRA
 _COMMANDS = "Commands instead of flags: predict, train, openapi, key, adapters (each with --help)."
 _KEEP_ALIVE_SECONDS = 75
 _END_SECONDS = 4.8  # after the time to drain
-_ANSWER_SECONDS = 1  # for those who wait for what was given up when the time to drain was over
+_ANSWER_SECONDS = 1  # to answer callers whose runs were given up at the end of the time to drain
 
 
 def serve(
@@ -162,7 +162,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise ConfigError(
             f"{host} port {port} cannot be listened on: {error.strerror}. "
-            "End what listens there, or set PORT."
+            "End the process that listens there, or set PORT."
         ) from error
     return listener
 
@@ -191,7 +191,8 @@ class Server(uvicorn.Server):
         flags: argparse.Namespace,
         build: Callable[[Settings], FastAPI],
     ) -> None:
-        app, metrics = build(settings), Metrics()  # first: a wrong app opens no database
+        # first the app: a wrong app must open no database
+        app, metrics = build(settings), Metrics()
         metrics.watch(space := RecordSpace.of(settings))
         records = Records.open(settings.database_url, settings.data_dir, space=space)
         self._app = app
@@ -257,7 +258,7 @@ class Server(uvicorn.Server):
     def _take(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM and self._ignores_sigterm:
             return
-        if self._loop is not None and number == signal.SIGINT:  # Ctrl-C once more
+        if self._loop is not None and number == signal.SIGINT:  # a second Ctrl-C
             self._loop.call_soon_threadsafe(parts_in(self._app).service.give_up)
         self.ended_by = number
         self._end()

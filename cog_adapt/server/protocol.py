@@ -18,8 +18,9 @@ Kind = Literal["predict", "train"]
 NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 Status = Literal["succeeded", "failed", "canceled"]
 MetricMode = Literal["replace", "increment", "append"]
-OWNER_KEY = "cog_adapt.owner"  # in a run's context: who asked; the server's alone to set
-ADMIN_KEY = "cog_adapt.admin"  # the same: "true" where the key has the scope `admin`
+OWNER_KEY = "cog_adapt.owner"  # the owner, in a run's context; only the server sets it
+# "true" if the caller's key has the scope `admin`; only the server sets it
+ADMIN_KEY = "cog_adapt.admin"
 _LENGTH = struct.Struct(">I")
 
 

@@ -36,7 +36,8 @@ class _CogfileSource(PydanticBaseSettingsSource):
     """What `cog.yaml` names; its `environment` is set before settings are read."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return None, field_name, False  # asked field by field only by sources that have no call
+        # pydantic calls it field by field only in sources without `__call__`
+        return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
         if not COGFILE.exists():

@@ -12,7 +12,8 @@ from pathlib import Path
 from cog_adapt.deletion_clock import deletion_time
 
 _SECONDS_A_DAY = 86_400
-_OURS = re.compile(r"tmp[0-9a-f]{8}_[a-z0-9_]{8}.*", re.DOTALL)  # a prefix and mkstemp's own part
+# a prefix and the random part of mkstemp
+_OURS = re.compile(r"tmp[0-9a-f]{8}_[a-z0-9_]{8}.*", re.DOTALL)
 
 
 def new_prefix() -> str:
@@ -60,7 +61,7 @@ def remove_old_temp_files(days: float) -> int:
 def _is_left(entry: "os.DirEntry[str]", before: float) -> bool:
     try:
         status = entry.stat(follow_symlinks=False)
-    except OSError:  # gone meanwhile
+    except OSError:  # it was removed meanwhile
         return False
     is_own_file = stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
     return is_own_file and status.st_mtime < before

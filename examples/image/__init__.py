@@ -1,1 +1,1 @@
-"""Images: EfficientNet-Lite0 labels pictures by the labels of the examples."""
+"""Images: EfficientNet-Lite0 gives pictures the labels of the examples."""

@@ -1,4 +1,4 @@
-"""Counts what a picture file is made of, since each block costs its reader time.
+"""Counts the blocks of a picture file, since each block costs its reader time.
 
 Blocks are a PNG's chunks, a JPEG's segments and a GIF's parts before its first frame. A file of
 16 MiB may hold four million, and a JPEG of 140 kB can have each pixel refined by a thousand scans.
@@ -19,10 +19,10 @@ _ALONE = {0x01, *range(0xD0, 0xD9), _END, 0xFF}  # marks of JPEG without a lengt
 
 
 def check_blocks(content: bytes) -> None:
-    """Refuse a picture of more blocks, or a JPEG of more scans, than pictures have.
+    """Refuse a picture with more blocks, or a JPEG with more scans, than real pictures have.
 
     Raises:
-        InputError: there are more; a file that is broken is left to whatever reads it.
+        InputError: the picture has more; a broken file is left to its decoder.
     """
     try:
         if content.startswith(_PNG):
@@ -36,7 +36,7 @@ def check_blocks(content: bytes) -> None:
 
 
 def _limit(marks: Iterator[int]) -> None:
-    """Stop where there are too many."""
+    """Stop if there are too many."""
     scans = 0
     for number, mark in enumerate(marks, 1):
         scans += mark == _SCAN
@@ -61,7 +61,7 @@ def _png_chunks(content: bytes) -> Iterator[int]:
 
 
 def _jpeg_marks(content: bytes) -> Iterator[int]:
-    """Yield the marks outside of scans' data; bytes that fill are marks of their own."""
+    """Yield the marks outside the scans' data; fill bytes are marks of their own."""
     place, has_scan = 2, False
     while True:
         begin, mark = struct.unpack_from(">BB", content, place)
@@ -80,7 +80,7 @@ def _jpeg_marks(content: bytes) -> Iterator[int]:
 
 
 def _next_mark(content: bytes, place: int) -> int:
-    """Return where a mark follows data."""
+    """Return the place of the first mark after data."""
     while place < len(content):
         if found := _MARK.search(content, place, place + _WINDOW + 1):
             return found.start()

@@ -11,7 +11,7 @@ WIDTH = 1280  # of what the head sees
 
 
 def load_network() -> nn.Module:
-    """Build EfficientNet-Lite0; its head is a place for rows.
+    """Build EfficientNet-Lite0 with an empty head.
 
     Raises:
         WeightsError: a package is not installed.

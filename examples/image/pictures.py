@@ -39,7 +39,7 @@ def file_of(given: object) -> bytes:
     """Return the bytes of a picture that came as a file, its bytes, base64 or a data URI.
 
     Raises:
-        InputError: it is none of these, or has too many bytes.
+        InputError: the value is none of these, or has too many bytes.
     """
     if isinstance(given, Path):
         with given.open("rb") as file:
@@ -73,7 +73,7 @@ def pixels_of(content: bytes) -> np.ndarray:
     """Return a picture's pixels as the model sees them, (224, 224, 3) of 0 to 255.
 
     Raises:
-        InputError: it is no picture, is broken, or has too many pixels.
+        InputError: the bytes are no picture, are broken, or have too many pixels.
     """
     with _opened(content) as picture:
         picture.draft("RGB", (2 * SIDE, 2 * SIDE))  # a JPEG is decoded no larger than needed
@@ -99,10 +99,10 @@ def _in_color(picture: Image.Image) -> Image.Image:
 
 
 def pixel_count(given: object) -> int:
-    """Return how many pixels a picture has by its header; nothing is decoded.
+    """Return the number of pixels that a picture's header states; nothing is decoded.
 
     Raises:
-        InputError: it is no picture, or has too many pixels.
+        InputError: the bytes are no picture, or have too many pixels.
     """
     with _opened(file_of(given)) as picture:
         width, height = picture.size
@@ -111,7 +111,7 @@ def pixel_count(given: object) -> int:
 
 @contextmanager
 def _opened(content: bytes) -> Iterator[ImageFile.ImageFile]:
-    """Open a picture that is not too large; what fails inside is the picture's fault."""
+    """Open a picture that is not too large; an error inside is the picture's fault."""
     check_blocks(content)
     try:
         with Image.open(io.BytesIO(content), formats=FORMATS) as picture:

@@ -1,7 +1,7 @@
 """Pictures, labelled by EfficientNet-Lite0 (Tan & Le 2019, arXiv 1905.11946, Apache-2.0).
 
 The labels are those of the examples. Only the head is trained: all pictures of a request pass the
-network once. BatchNorm keeps its statistics in every method, since a few pictures have other ones;
+network once. BatchNorm keeps its statistics in every method, since those of a few pictures differ;
 `method="norms"` trains its scales.
 """
 

@@ -1,4 +1,4 @@
-"""Cog's door to a language model: it streams the answer; a request may carry pairs to adapt to."""
+"""Cog's predictor for a language model: it streams answers; a request may carry pairs to learn."""
 
 from cog import AsyncConcatenateIterator, BaseRunner, Input, Path, concurrent, streaming
 
@@ -63,5 +63,5 @@ class Predictor(BaseRunner):
             yield piece
 
     def healthcheck(self) -> bool:
-        """Return False once the base changed: no answer could be trusted."""
+        """Return False once the base has changed, because then no answer can be trusted."""
         return not self.runner.health()

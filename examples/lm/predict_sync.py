@@ -1,7 +1,7 @@
-"""A synchronous door: under Cog's own server too, pieces go out as they come.
+"""A synchronous predictor: pieces are sent as they are made, under Cog's own server too.
 
-Cog's server collects what an asynchronous generator yields until its end. One synchronous `run`
-works at a time, so requests do not share forwards there; the mirror needs no such door.
+Cog's server collects all pieces of an asynchronous generator until its end. One synchronous `run`
+works at a time, so requests do not share forwards there; the mirror needs no such predictor.
 """
 
 from cog import BaseRunner, ConcatenateIterator, Input, streaming
@@ -11,7 +11,7 @@ from examples.lm.task import Chat
 
 
 class Predictor(BaseRunner):
-    """Streams the answer to one prompt, by an adapter where one is named."""
+    """Streams the answer to one prompt, by an adapter if the request names one."""
 
     def setup(self, weights: str | None = None) -> None:
         """Load the model, and prove that gradients flow on the device."""
@@ -25,7 +25,7 @@ class Predictor(BaseRunner):
         max_tokens: int = Input(description="Of the answer", default=256, ge=1, le=8192),
         adapter: str = Input(description="The id of an earlier adapter", default=""),
     ) -> ConcatenateIterator[str]:
-        """Answer as the model writes."""
+        """Answer, piece by piece."""
         request = Request(
             inputs=[prompt], adapter=adapter, options=TextOptions(max_tokens=max_tokens)
         )

@@ -11,7 +11,7 @@ class Chat(CausalLM):
     """Inputs are prompts or messages, targets are answers."""
 
     def probe(self) -> list[Example]:
-        """Give two short pairs, read as they are: the self-test takes time by their tokens."""
+        """Give two short pairs: the self-test's time grows with their tokens."""
         return [
             Example({"text": "Late parcel:"}, " delivery."),
             Example({"text": "Charged:"}, " billing."),

@@ -1,1 +1,1 @@
-"""Speech: Whisper tiny.en writes down what is said, and learns words from examples."""
+"""Speech: Whisper tiny.en transcribes it, and learns words from examples."""

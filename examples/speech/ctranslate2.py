@@ -53,7 +53,7 @@ def whisper_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _variables(path: Path) -> Iterator[tuple[str, Tensor]]:
-    """Yield the weights; what else the file has are numbers of heads and the like."""
+    """Yield the weights; the file's other variables are numbers of heads and the like."""
     with path.open("rb") as file:
         if _number(file, "<I") != _VERSION:
             raise ValueError(f"{path.name} is no file of CTranslate2 version {_VERSION}.")

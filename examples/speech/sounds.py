@@ -25,7 +25,7 @@ def file_of(given: object) -> bytes:
     """Return the bytes of a sound that came as a file, its bytes, base64 or a data URI.
 
     Raises:
-        InputError: it is none of these, or has too many bytes.
+        InputError: the value is none of these, or has too many bytes.
     """
     if isinstance(given, Path):
         with given.open("rb") as file:
@@ -58,7 +58,7 @@ def wave_of(content: bytes) -> np.ndarray:
     """Return a sound as one channel of 16,000 numbers a second, -1 to 1.
 
     Raises:
-        InputError: it is no WAV file of 8 or 16 bits, is empty, or lasts too long.
+        InputError: the bytes are no WAV file of 8 or 16 bits, are empty, or last too long.
     """
     with _opened(content) as file:
         width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
@@ -74,7 +74,7 @@ def wave_of(content: bytes) -> np.ndarray:
 
 
 def seconds_of(content: bytes) -> int:
-    """Return how long a sound lasts by its header, in whole seconds; nothing is decoded.
+    """Return the whole seconds that a sound's header states; nothing is decoded.
 
     Raises:
         InputError: as `wave_of`.
@@ -85,7 +85,7 @@ def seconds_of(content: bytes) -> int:
 
 @contextmanager
 def _opened(content: bytes) -> Iterator[wave.Wave_read]:
-    """Open a sound whose header is one that can be read, and that is not too long."""
+    """Open a sound with a readable header that is not too long."""
     _check_chunks(content)
     try:
         with wave.open(io.BytesIO(content)) as file:
@@ -99,7 +99,7 @@ def _opened(content: bytes) -> Iterator[wave.Wave_read]:
 
 
 def _check_chunks(content: bytes) -> None:
-    """Refuse a file of more chunks than sounds have, since each costs its reader time."""
+    """Refuse a file with more chunks than real sounds have, since each costs its reader time."""
     place, count = 12, 0
     while place + 8 <= len(content):
         length = int.from_bytes(content[place + 4 : place + 8], "little")
@@ -123,7 +123,7 @@ def _check_header(file: wave.Wave_read) -> None:
 
 
 def _frames_of(file: wave.Wave_read, content: bytes) -> int:
-    """Return how many frames there can be: the header of a sound from a pipe says more."""
+    """Return the most frames that the bytes can have: the header of a piped sound states more."""
     return min(file.getnframes(), len(content) // (file.getnchannels() * file.getsampwidth()))
 
 

@@ -19,7 +19,7 @@ _IGNORED, _LONGEST = -100, 60  # tokens of an answer
 
 
 class Transcription(Task):
-    """Inputs are WAV files, their bytes, base64 or data URIs; targets are what is said."""
+    """Inputs are WAV files, their bytes, base64 or data URIs; targets are transcripts."""
 
     lora_targets = r"model\.decoder\..*(q_proj|v_proj)"
     max_decoding, decoding_unit = 3_600, "seconds of sound"
@@ -42,7 +42,7 @@ class Transcription(Task):
         return seconds_of(file_of(value))
 
     def decode_input(self, value: Any) -> np.ndarray:
-        """Return what the encoder hears, (80, 3000)."""
+        """Return the encoder's input, (80, 3000)."""
         sound = wave_of(file_of(value))
         heard = self._listen(sound, sampling_rate=HERTZ, return_tensors="np")
         features: np.ndarray = heard["input_features"][0]

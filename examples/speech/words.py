@@ -1,4 +1,4 @@
-"""What is said in the sounds of examples, as text and as tokens, within bounds."""
+"""The transcripts of examples, as text and as tokens, within bounds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,10 +13,10 @@ MOST_TOKENS, MOST_CHARACTERS = 446, 2_000
 
 
 def written(target: object) -> str:
-    """Return what is said in an example's sound.
+    """Return the transcript of an example.
 
     Raises:
-        InputError: it is too long, or has half a surrogate pair.
+        InputError: the transcript is too long, or has half a surrogate pair.
     """
     text = str(target)
     if len(text) > MOST_CHARACTERS:
@@ -30,10 +30,10 @@ def written(target: object) -> str:
 
 
 def token_rows(tokenizer: Any, targets: Sequence[Any], end: int, ignored: int) -> Tensor:
-    """Return the tokens of targets with an end, (N, T); `ignored` fills the shorter rows.
+    """Return the targets' tokens with an end, (N, T); `ignored` fills the shorter rows.
 
     Raises:
-        InputError: one has more tokens than the decoder reads.
+        InputError: a target has more tokens than the decoder reads.
     """
     texts = [f" {text}" for text in targets]
     rows = tokenizer(texts, add_special_tokens=False)["input_ids"]

@@ -1,4 +1,4 @@
-"""The model, as it was before anybody served it: columns, layers, and a file of weights."""
+"""The model as it was before it was served: columns, layers, and a file of weights."""
 
 import math
 import os
@@ -17,7 +17,7 @@ COLUMNS = ("age", "bmi", "bp", "tc", "ldl", "hdl", "tch", "ltg", "glu")
 
 
 class Network(nn.Module):
-    """Columns on one scale, and two layers of them; a head of both, with a row for each output."""
+    """Scaled columns, two layers of them, and a head of both, with a row for each output."""
 
     def __init__(self, columns: int = len(COLUMNS), width: int = 32) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Network(nn.Module):
         self.head = nn.Linear(width + columns, 1)
 
     def embed(self, x: Tensor) -> Tensor:
-        """Return what the head sees, (N, width + columns)."""
+        """Return the head's input, (N, width + columns)."""
         scaled = self.scale(x)
         return torch.cat([self.body(scaled), scaled], 1)
 
@@ -38,10 +38,10 @@ class Network(nn.Module):
 
 
 def load_network() -> Network:
-    """Read the weights that MODEL names, or else those beside this file.
+    """Read the weights in the file MODEL, or else those beside this file.
 
     Raises:
-        WeightsError: they are of another model, or there are none.
+        WeightsError: the file is missing, or its weights are of another model.
     """
     file = os.environ.get("MODEL") or str(Path(__file__).with_name("model.safetensors"))
     network = Network()
@@ -56,10 +56,10 @@ def load_network() -> Network:
 
 
 def numbers_of(row: Mapping[str, Any], names: Sequence[str]) -> list[float]:
-    """Return the numbers of a row that have these names.
+    """Return the numbers of a row under these names.
 
     Raises:
-        InputError: one is missing, or is no finite number.
+        InputError: a number is missing, or not finite.
     """
     for name in names:
         if not _is_number(row.get(name)):

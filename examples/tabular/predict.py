@@ -1,4 +1,4 @@
-"""Cog's door to predictions: parse, call the runner, wrap."""
+"""Cog's predictor: parses a request, calls the runner, and wraps the answer."""
 
 from typing import Any
 

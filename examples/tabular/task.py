@@ -1,6 +1,6 @@
 """Rows of numbers, answered by a network with BatchNorm: a number, or a class.
 
-The model says how far diabetes has gone after a year. It has learned from the 235 women of the
+The model predicts the progress of diabetes after a year. It has learned from the 235 women of the
 data of Efron et al. 2004 (arXiv math/0406456); a request may bring patients of its own.
 """
 

@@ -29,7 +29,7 @@ def judge_arrivals(flow: GradientFlow) -> Numbers:
         _report_leak(flow, leaked)
     try:
         nonfinite, empty = flow.measure()
-    except RuntimeError as error:  # of the backward that a further portion needs
+    except RuntimeError as error:  # from the backward of a later portion
         report_later_backward(flow, error)
         return {}
     norms = flow.gradient_norms

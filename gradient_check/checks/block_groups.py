@@ -8,7 +8,7 @@ from gradient_check.instruments.selection import group_by_block
 from gradient_check.instruments.subject import Subject
 
 _MOST_BLOCKS, _MOST_OF_LARGE = 16, 8
-_SECONDS = 0.3  # the limit of time for testing each parameter alone
+_SECONDS = 0.3  # limit of the time for testing each parameter on its own
 
 
 def grouped(subject: Subject, limits: Limits, forward_seconds: float) -> dict[str, list[str]]:

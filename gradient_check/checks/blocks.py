@@ -10,8 +10,8 @@ from gradient_check.findings.report import count, some
 from gradient_check.instruments.differences import Verdict
 
 _POINTS = 2
-_FAR = 0.5  # of the weights' spread
-_ROUNDING = 1e-6  # of numbers around 1, in float32
+_FAR = 0.5  # times the weights' spread
+_ROUNDING = 1e-6  # the rounding of numbers around 1 in float32
 
 
 def judge_blocks(slopes: GradientSlopes) -> Numbers:

@@ -38,7 +38,7 @@ def _judge(operation: Operation) -> Numbers:
         return {}
     try:
         trouble = _trouble_of(operation, 2)
-    except RuntimeError as error:  # of the step; those of inferences are caught
+    except RuntimeError as error:  # from the step; errors of inferences are caught
         report_later_backward(operation.flow, error)
         return {}
     if not trouble:

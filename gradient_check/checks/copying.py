@@ -42,7 +42,7 @@ def report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> N
         place = f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
         line = assigned(module, f"{name}.{attribute}".lstrip("."))
         _report_derived(exam, module, vars(part)[attribute], place, line)
-    if "weight_norm" in str(error):  # as torch says of every tensor with a graph
+    if "weight_norm" in str(error):  # torch's advice for any tensor with a graph
         is_weight = place is not None and place.endswith("attribute weight")
         advice = _NORM_ADVICE if is_weight else _KEPT_ADVICE
     text = f"no private replica can be made: {describe(error)}{advice}"

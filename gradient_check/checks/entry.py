@@ -83,12 +83,8 @@ def _returned(function: Callable[..., object]) -> list[ast.expr]:
     """Yield the returned expressions, a local variable replaced by its value."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (
-        OSError,
-        TypeError,
-        SyntaxError,
-        tokenize.TokenError,
-    ):  # made at run time, or a lambda amid a line
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
+        # made at run time, or a lambda inside a line
         return []
     parts = [part for each in ast.iter_child_nodes(tree.body[0]) for part in _inside(each)]
     variables = {
@@ -112,7 +108,7 @@ def _names_in(function: Callable[..., object], entry: object) -> Mapping[str, ob
     """Return the values of the names in a function, if they are known before a call."""
     found = inspect.getclosurevars(function)
     names = {**found.builtins, **found.globals, **found.nonlocals}
-    consts = function.__code__.co_consts  # with the code of the functions inside
+    consts = function.__code__.co_consts  # contains the code of inner functions
     names |= {each.co_name: each for each in consts if isinstance(each, CodeType)}
     class_name, _, _ = function.__qualname__.rpartition(".")
     owner = getattr(entry, "__self__", function.__globals__.get(class_name))

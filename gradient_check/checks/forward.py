@@ -34,7 +34,7 @@ def judge_forward(flow: GradientFlow) -> Numbers:
         )
         return {}
     except Exception as error:  # noqa: BLE001 - the code under test may raise anything
-        finished = subject.loss.finished  # a diagnosis runs other forwards
+        finished = subject.loss.finished  # read before a diagnosis runs other forwards
         _judge_error(flow, error)
     else:
         finished = subject.loss.finished
@@ -110,7 +110,7 @@ def _judge_loss(flow: GradientFlow) -> None:
     """Judge whether the losses have an allowed shape and are finite; name the line at fault."""
     subject, exam, forward = flow.subject, flow.exam, flow.diagnosis.forward
     if not subject.loss.shape_fits:
-        shape = subject.loss.shape  # a diagnosis runs other forwards
+        shape = subject.loss.shape  # read before a diagnosis runs other forwards
         place = forward.losses()
         exam.add(
             "FAIL",

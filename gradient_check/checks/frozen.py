@@ -22,10 +22,11 @@ def judge_frozen(flow: GradientFlow) -> Numbers:
         return {"frozen": 0}
     free = [name for name in names if name not in frozen]
     few = in_minority(flow.subject.replica, frozen, free) if 10 * len(frozen) < len(names) else ()
-    shown = [name for name in frozen if name not in few]  # a library's own: positions, say
+    # `few` are a library's own, for instance positions
+    shown = [name for name in frozen if name not in few]
     if shown:
         flow.exam.add(
-            "NOTE" if free else "WARN",  # freezing a part is usual
+            "NOTE" if free else "WARN",  # freezing only a part is usual
             "frozen",
             f"{count(shown)} of {len(names)} frozen in your module, and tested thawed: "
             f"{some(shown)}. {advice_for_frozen(flow.guard.module) or _ADVICE}",

@@ -14,7 +14,7 @@ Holdings = Mapping[tuple[str, str], frozenset[int]]
 
 def holdings_of(module: nn.Module) -> Holdings:
     """Return the ids of the tensors that each plain attribute of each part holds."""
-    seen = {id(part) for part in module.modules()}  # a configuration is shared by many parts
+    seen = {id(part) for part in module.modules()}  # many parts share one configuration
     return {
         (path, name): frozenset(id(tensor) for tensor in tensors_in(value, seen))
         for path, part in module.named_modules()

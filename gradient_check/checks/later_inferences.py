@@ -22,7 +22,7 @@ from gradient_check.instruments.subject import Subject
 from gradient_check.phases.modes import pass_through_training
 from gradient_check.phases.room import has_room
 
-_FAR = 0.5  # of the weights' spread
+_FAR = 0.5  # times the weights' spread
 
 _Slots = Sequence[tuple[str, str]]
 

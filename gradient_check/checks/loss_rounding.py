@@ -21,7 +21,7 @@ from gradient_check.instruments.subject import Subject
 
 _STEPS = 6
 _LONGER = (1, 10, 100)
-CANCELLED = 30  # times the loss: smaller terms are as exact as it
+CANCELLED = 30  # times the loss: smaller terms are as exact as the loss
 SHORT = 1e-5
 """The first step's length, relative to the tensors' norm: too short to bend a loss."""
 
@@ -84,7 +84,7 @@ class LossRounding:
         length = norm([d.tensor for d in directions]) if directions else 0.0
         if not 0 < length < math.inf:
             return 0.0
-        exactly = self.subject.moved(own, 0.0)  # which puts back each bit
+        exactly = self.subject.moved(own, 0.0)  # puts back each bit at its end
         with nullcontext() if self.subject.is_large else exactly, stops.held():
             size = SHORT * norm(tensors) / length
             return rounding_of(self.subject.forward, tensors, directions, size)

@@ -10,7 +10,7 @@ from gradient_check.instruments.selection import by_layer, group_by_block
 
 _LARGEST = 1e3
 _SMALLEST = 1e-8
-_RATIO = 1e3  # between neighbouring blocks of one list
+_RATIO = 1e3  # allowed between neighbouring blocks of one list
 
 
 def judge_magnitudes(flow: GradientFlow) -> Numbers:

@@ -48,5 +48,6 @@ def zeros_move(flow: GradientFlow, names: Collection[str]) -> bool:
 
     if not views or not is_seen_above(noise):
         return False
-    rounding = flow.loss_rounding.while_held(flow.stand_ins)  # takes forwards
+    # measured late, because it takes forwards
+    rounding = flow.loss_rounding.while_held(flow.stand_ins)
     return rounding <= CANCELLED * noise or is_seen_above(rounding)

@@ -12,7 +12,7 @@ from gradient_check.checks.flow import GradientFlow
 from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.recording import Recorder
 
-_ADDITIONS = re.compile(r"_*[ri]?(add|sub)_*")  # noise beside a value does not depend on it
+_ADDITIONS = re.compile(r"_*[ri]?(add|sub)_*")  # added noise does not depend on the other term
 _DRAWS = re.compile(r"rand|normal|uniform_|bernoulli|exponential_|multinomial|poisson|gumbel|gamma")
 
 

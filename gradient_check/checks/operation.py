@@ -48,7 +48,8 @@ class Operation:
         """Return all changes to the base; tensors in the caller's memory are read once."""
         theirs = self.flow.guard.tensors
         own = dict(self.flow.subject.base.named_parameters(remove_duplicate=False))
-        own = {name: p for name, p in own.items() if name in theirs}  # a forward may add others
+        # a forward may add other parameters
+        own = {name: p for name, p in own.items() if name in theirs}
         lent = [n for n, p in own.items() if p.numel() and p.data_ptr() == theirs[n].data_ptr()]
         known = self.flow.guard.bits_at_end() if lent else {}
         return self.changes({name: known[name] for name in lent})

@@ -10,7 +10,7 @@ from gradient_check.instruments.declared_slopes import DeclaredSlopes
 from gradient_check.instruments.differences import Limits, Verdict
 from gradient_check.instruments.directions import DirectionKind
 
-_COARSE = 0.05  # a limit above it is that of 16 bits, where a factor has fewer digits
+_COARSE = 0.05  # a larger limit is the one of 16 bits, in which a factor has fewer digits
 
 
 def measured_factor(

@@ -23,11 +23,13 @@ def judge_repeatability(flow: GradientFlow) -> Numbers:
     """Fail a forward that alternates, warn of noise; hold its state from inputs."""
     before = PlainState(flow.subject.replica)
     scale = max(flow.scale, 1e-30)
-    began = time.thread_time()  # of this thread alone: the blocks do not depend on the load
+    # this thread's own time, so that the blocks do not depend on the load
+    began = time.thread_time()
     losses = [flow.loss, flow.subject.forward()]
     flow.forward_seconds = time.thread_time() - began
     changed = before.changed()
-    if changed or not flow.subject.is_large:  # two calls apart, an alternating forward is the same
+    # a forward that alternates gives the same loss two calls later
+    if changed or not flow.subject.is_large:
         losses.append(flow.subject.forward())
     relative = _spread(losses, scale)
     is_suspect = relative > flow.limits.noise or flow.exam.has("nondeterministic")
@@ -53,7 +55,8 @@ def _explained(flow: GradientFlow, scale: float) -> bool:
     """Report, or hold, the state that lasts from call to call; return False for noise."""
 
     def differ(losses: Sequence[float]) -> bool:
-        return not _spread(losses, scale) <= flow.limits.noise  # NaN counts as different
+        # this form also counts NaN as different
+        return not _spread(losses, scale) <= flow.limits.noise
 
     def is_still_with(slots: Collection[tuple[str, str]]) -> bool:
         return not differ(_losses_with(flow, start, slots))

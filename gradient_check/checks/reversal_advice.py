@@ -8,7 +8,7 @@ from gradient_check.checks.passing_factors import in_words, measured_factor
 from gradient_check.findings.report import Place
 from gradient_check.instruments.declared_slopes import DeclaredSlopes
 
-_FEW = 1e-3  # how far the factors of several parameters may be apart
+_FEW = 1e-3  # relative difference allowed between the factors of several parameters
 
 
 def advice_for(flow: GradientFlow, place: Place, ratios: Mapping[str, float]) -> str:

@@ -24,12 +24,13 @@ from gradient_check.instruments.sources import definition
 from gradient_check.instruments.subject import Subject
 from gradient_check.phases.precision import Precision
 
-_FIRST, _MORE = (11, 12), (13, 14, 15, 16)  # points
-_LEAST = 0.04  # of a gradient's norm: 16 bits resolve a hundredth of it after some operations
-_APART = 0.5  # of the lasting error: how far the errors at single points may be from it
-_FEW, _APART_OF_FEW = 16, 0.25  # entries, which agree by chance more often
-_TIMES_LOSS = 10.0  # a forward that is off by so much has a gradient that is off by a few times it
-_ANOTHER_LOSS = 0.1  # then the two precisions compute different things: other draws of noise
+_FIRST, _MORE = (11, 12), (13, 14, 15, 16)  # the seeds of the points
+_LEAST = 0.04  # share of a gradient's norm: some operations in 16 bits resolve a hundredth of it
+_APART = 0.5  # allowed distance of the errors at single points, as a share of the lasting error
+_FEW, _APART_OF_FEW = 16, 0.25  # so few entries agree by chance more often
+_TIMES_LOSS = 10.0  # a gradient may be off by a few times the forward's relative error
+# from here on the two precisions compute different things, with other draws of noise
+_ANOTHER_LOSS = 0.1
 _MOST_ENTRIES = 4_096
 
 _Errors = dict[str, list[Tensor]]

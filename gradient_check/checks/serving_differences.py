@@ -21,7 +21,7 @@ from gradient_check.instruments.recording import Recorder
 from gradient_check.instruments.sources import module_names
 from gradient_check.instruments.subject import Subject
 
-_NEAR = 1e-3  # relative: a fast path rounds otherwise
+_NEAR = 1e-3  # relative: a fast path rounds differently
 _MOST = 4000
 
 

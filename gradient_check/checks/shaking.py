@@ -74,4 +74,4 @@ class Perturbation:
             moved = abs(self.subject.forward() - self.loss)
         if moved <= self.limit:
             return False
-        return not moved <= _CLEAR * self.rounding()  # NaN counts as moved
+        return not moved <= _CLEAR * self.rounding()  # this form also counts NaN as moved

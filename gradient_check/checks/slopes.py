@@ -13,7 +13,7 @@ from gradient_check.instruments.directions import DirectionKind
 from gradient_check.instruments.noise import real
 from gradient_check.instruments.padding import drop_padding
 
-_LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights are mostly rounded off, and unseen
+_LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights are mostly lost in rounding
 
 
 class GradientSlopes:
@@ -32,7 +32,7 @@ class GradientSlopes:
         self.shares: dict[str, dict[str, float]] = {}
         self.wholes: dict[str, list[str]] = {}
         self.groups: dict[str, list[str]] = {}
-        self._by_scale = True  # whether to move along the values too
+        self._by_scale = True  # whether a comparison also moves along the values
 
     def compare_whole(self, whole: str) -> None:
         """Compare along the gradient of a whole, then along its values.
@@ -115,7 +115,8 @@ class GradientSlopes:
                     subject.forward, tensors, gradients, limit, limits, loss=loss, ways=ways
                 )
 
-        if flow.is_coarse:  # its rounding is that of its own 16 bits, which are left out
+        # the rounding is that of its own 16 bits, which such a comparison leaves out
+        if flow.is_coarse:
             return compare(limits, loss)
         return flow.loss_rounding.judged(compare, limits, loss, flow.stand_ins)
 

@@ -20,9 +20,9 @@ from gradient_check.instruments.subject import Subject
 from gradient_check.phases.randomness import derive_seed
 
 _MOST_DRAWS = 12
-_TIMES = (1, 4, 16, 64)  # as many rows as the probe has, tried in turn
+_TIMES = (1, 4, 16, 64)  # the probe's rows times these, in turn
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
-_FAR = 1.0  # of the weights' spread
+_FAR = 1.0  # times the weights' spread
 _ADVICE = "Train fewer (`trainable`), or name them in `unused`."
 OTHER_MODULE = (
     "the loss computes with a module other than its argument, so no parameter of the given module "
@@ -66,7 +66,7 @@ def _beyond_draws(flow: GradientFlow, names: list[str]) -> list[str]:
         reached = _reached_elsewhere(flow.subject, number, 0) if lasting else set()
         lasting = [name for name in lasting if name not in reached]
     others = [name for name in flow.subject.names if name not in lasting]
-    for number in range(1, _MOST_DRAWS):  # a cache by shape is none of these
+    for number in range(1, _MOST_DRAWS):  # finds rare parameters, and no caches by shape
         rare = _twins(lasting, others)
         times = _TIMES[number % len(_TIMES)]
         reached = _reached_elsewhere(flow.subject, number, times) if rare else set()
@@ -185,7 +185,7 @@ def _reached_elsewhere(subject: Subject, number: int, times: int) -> set[str]:
     here = subject.probe
     rows = variant(here, number, times=times) if times else here
     reached = _reached_with(subject, number, rows)
-    if not reached and times:  # a loss may know how many rows there are
+    if not reached and times:  # a loss may fix the number of rows
         reached = _reached_with(subject, number, variant(here, number, times=1))
     return reached
 

@@ -36,7 +36,7 @@ def judge_update(flow: GradientFlow) -> Numbers:
         return {}
     taken: list[_Step] = []
     for names in flow.subject.portions(STEPS):
-        looks = all(each.before == each.after for each in taken)  # no step was seen yet
+        looks = all(each.before == each.after for each in taken)  # no step has changed the loss yet
         step = _step(flow, names, looks=looks)
         if step is None:
             return {}
@@ -95,7 +95,7 @@ def _judge(flow: GradientFlow, taken: list[_Step]) -> Numbers:
         judge_still_loss(flow, longest.before, longest.descent)
     if descent > 0:
         exam.add("WARN", "ascent", f"the step raises the loss by about {descent:.3g}.")
-    if math.isnan(taken[0].after):  # the first step is always looked at
+    if math.isnan(taken[0].after):  # the loss after the first step is always measured
         exam.add(
             "FAIL",
             "loss-nonfinite",

@@ -20,7 +20,7 @@ def judge_whole_gradient(slopes: GradientSlopes) -> Numbers:
     try:
         judge_reversed_gradients(flow)
         _compare_portions(slopes)
-    except RuntimeError as error:  # of the backward that a further portion needs
+    except RuntimeError as error:  # from the backward of a later portion
         report_later_backward(flow, error)
         flow.exam.grounds.discard("gradients")
         return {}
@@ -34,7 +34,7 @@ def _compare_portions(slopes: GradientSlopes) -> None:
         whole = "(all)" if len(portions) == 1 else f"(all, {number} of {len(portions)})"
         slopes.wholes[whole] = names
         slopes.compare_whole(whole)
-        if flow.subject.is_large:  # while the portion's gradients are there
+        if flow.subject.is_large:  # while the portion's gradients are in memory
             slopes.compare_blocks(names)
             note_moving_zeros(flow, names)
 

@@ -88,7 +88,7 @@ def _report_wrong(
 ) -> None:
     flow, blocks = slopes.flow, _parts_of(slopes, wrong)
     names = slopes.names_of(blocks)
-    if set(flow.declared.names(names)) == set(names):  # each by its own name
+    if set(flow.declared.names(names)) == set(names):  # each is declared by its own name
         flow.declared.note(flow.exam, names, NOWHERE)
         return
     worst = max(blocks, key=lambda block: verdicts[block].error)

@@ -11,7 +11,7 @@ def judge_zero_entries(flow: GradientFlow) -> Numbers:
     """Check that entries without gradient, in parameters with one, do not change the loss."""
     subject, exam = flow.subject, flow.exam
     if flow.limits is SIXTEEN_BIT:
-        if "rounding" not in exam.grounds:  # which compares entries with float32's
+        if "rounding" not in exam.grounds:  # the check of rounding compares entries with float32's
             exam.leave_out("rounding hides what single entries change")
         return {}
     if exam.has("gradient-wrong"):

@@ -50,7 +50,8 @@ def likeliest(
     for event in recorder.events:
         position = event.stack.checkpoint()
         if position and re.search("dropout|rand|bernoulli|multinomial|noise", event.name):
-            return Place(place.module, text_of(position))  # the recomputation drew other numbers
+            # the recomputation drew other random numbers
+            return Place(place.module, text_of(position))
     return place
 
 
@@ -112,7 +113,8 @@ def is_of_one_element(node: Any) -> bool:  # noqa: ANN401 - nodes have no common
     if "SoftmaxBackward" not in node.name():
         return False
     result, axis = node._saved_result, node._saved_dim
-    axis = axis - 2**64 if axis >= 2**63 else axis  # a negative axis is saved without its sign
+    # autograd saves a negative axis without its sign
+    axis = axis - 2**64 if axis >= 2**63 else axis
     return bool(result.shape[axis] == 1)
 
 

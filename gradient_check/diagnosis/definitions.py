@@ -204,7 +204,7 @@ def _is_plain(node: ast.stmt) -> bool:
 def _sets(call: ast.Call, name: str) -> bool:
     """Return whether a call is `setattr(self, "name", ...)`, or registers a part of this name."""
     function = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
-    if function == "update":  # of `self.__dict__`
+    if function == "update":  # a call of `self.__dict__.update`
         return any(keyword.arg == name for keyword in call.keywords)
     return function in _SETTERS and any(_spells(argument, name) for argument in call.args[:2])
 

@@ -77,7 +77,7 @@ def _ends_within(inside: set[int], stop: RecordedCall, recorder: Recorder) -> bo
         if event.index in inside:
             enters = True
         elif not event.outputs or any(tensor.requires_grad for tensor in event.outputs):
-            return False  # it takes part in what is compared, or leaves torch
+            return False  # the value takes part in the compared loss, or leaves torch
         else:
             values.update(map(id, event.outputs))
     return enters

@@ -138,5 +138,5 @@ class ForwardDiagnosis:
 
 def uncompiled() -> AbstractContextManager[Any]:
     """Run compiled code as written, call by call, so that a recorder sees its lines."""
-    dynamo = sys.modules.get("torch._dynamo")  # imported where something was compiled
+    dynamo = sys.modules.get("torch._dynamo")  # present only if code was compiled
     return nullcontext() if dynamo is None else dynamo.set_stance("force_eager")

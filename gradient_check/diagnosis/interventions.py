@@ -92,7 +92,7 @@ class Interventions:
         hooks: dict[str, list[_Hook]] = {}
         for hook in self._hooks():
             hooks.setdefault(hook.place.line or str(len(hooks)), []).append(hook)
-        for group in hooks.values():  # one definition may be set on many parameters
+        for group in hooks.values():  # one function may be the hook of many parameters
             if self._is_cured_without(group, names):
                 return self._changing_line(group[0])
         for events in self._suspects():

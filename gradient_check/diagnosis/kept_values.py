@@ -16,17 +16,18 @@ from gradient_check.diagnosis.forward_diagnosis import ForwardDiagnosis
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments.recording import Recorder
 
-_DEPTH = 2  # a tensor in a tuple in a dict; each takes a walk through all objects
+_DEPTH = 2  # levels, such as a tensor in a tuple in a dict; each takes a walk through all objects
 _MOST = 2
 _MISSING = object()
-Forget = Callable[[], Callable[[], object]]  # forgets; gives what puts back, and returns the new
+# forgets a value; returns a function that puts it back and returns the new one
+Forget = Callable[[], Callable[[], object]]
 
 
 def maker_of_inference_tensor(forward: ForwardDiagnosis) -> Place:
     """Return the call that makes the inference tensor given to the last recorded call."""
     recorder, _ = forward.record()
     kept = _kept_of(recorder, list(recorder.events[-1].inputs) if recorder.events else [])
-    del recorder  # the record is no holder
+    del recorder  # so that the record does not count as a holder
     for _, new, again in _made_again(forward, kept, training=True):
         if id(new) in again.made:
             return again.made[id(new)].place(forward.names)
@@ -81,7 +82,7 @@ def _ways_to_forget(tensor: Tensor, apart: object) -> list[tuple[Forget, int]]:
     """Return how to make each holder drop a tensor, and the tensor's place among the dropped."""
     ways: list[tuple[Forget, int]] = []
     value: object = tensor
-    for _ in range(_DEPTH):  # a tuple is forgotten by what holds it
+    for _ in range(_DEPTH):  # a tuple is forgotten by its own holder
         index = next((i for i, leaf in enumerate(tree_leaves(value)) if leaf is tensor), 0)
         holders = [h for h in gc.get_referrers(value) if h is not apart]
         ways += [(forget, index) for holder in holders for forget in _ways(holder, value)]

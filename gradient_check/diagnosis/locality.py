@@ -46,7 +46,8 @@ def innermost_wrong(
         modules: names of the replica's modules, by their ids.
         apart: names of modules that are not suspected.
     """
-    for identity, call in _record_calls(subject).items():  # in order of completion: children first
+    # in the order in which calls end: children first
+    for identity, call in _record_calls(subject).items():
         if modules.get(identity) in apart:
             continue
         disproved = _disproved_alone(subject, call)

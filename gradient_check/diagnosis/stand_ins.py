@@ -162,7 +162,8 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
         found.constant.add(event.index)
         found.surrogates.append(place)
     elif event.is_cut and event.name in _STOPS and id(event.inputs[0]) in operands:
-        found.constant.add(event.index)  # a loss that draws the code to its input, or back
+        # a loss that draws the code to its input, or the input to its code
+        found.constant.add(event.index)
     elif event.is_cut and _is_a_librarys(event):
         found.constant.add(event.index)
         found.libraries.append(place)

@@ -50,7 +50,7 @@ class UnusedLines:
             return found
         module, positions = self.subject.replica, [p for e in self.events for p in e.stack.callers]
         line = assigned(module, whole) or assigned_near(module, whole, positions)
-        line = line or assigned(module, name)  # of a part that a list holds
+        line = line or assigned(module, name)  # for a part in a list
         return Explanation(" The named line makes it." if line else "", line)
 
     def _dropped(self, name: str) -> Explanation | None:
@@ -130,7 +130,7 @@ class UnusedLines:
         names = self.names.items()
         outer = {i for i, name in names if not f"{name.split(' (')[0]}.".startswith(f"{path}.")}
         position = event.stack.entry_from(outer) or event.stack.position
-        assert position is not None  # of a use
+        assert position is not None  # an event that uses the parameter has a position
         return position
 
     def _functions(self) -> list[Position]:

@@ -75,7 +75,7 @@ add("SwitchTransformers, router logits",
 add("Mamba2, loss", partial(build, "Mamba2ForCausalLM", "Mamba2Config", **MAMBA2),
     {"input_ids": IDS, "labels": IDS}, given)  # fmt: skip
 _recurrent = {"num_hidden_layers": 3, "lru_width": 32, "attention_window_size": 8}
-if transformers.__version__ >= "5":  # in 4 a second backward raises, for its cache leaks
+if transformers.__version__ >= "5":  # version 4 leaks its cache, so a second backward raises
     add("RecurrentGemma, loss", partial(build, "RecurrentGemmaForCausalLM", "RecurrentGemmaConfig",
                                         **{**GROUPED, **_recurrent}), LABELLED, given,
         "leak")  # fmt: skip

@@ -57,7 +57,7 @@ add("Whisper, loss", _whisper, SOUNDS, given)
 add("Whisper, hidden states", _whisper, {**SOUNDS, **STATES}, both)
 _image = {**SIZES, "image_size": 32, "patch_size": 8}
 for _name in ("ViT", "DeiT", "Beit", "Dinov2"):
-    _more = ("unused",) if _name == "Dinov2" else ()  # its mask token
+    _more = ("unused",) if _name == "Dinov2" else ()  # Dinov2's mask token
     _make = partial(build, f"{_name}ForImageClassification", f"{_name}Config", **_image)
     add(f"{_name}, loss", _make, {**PIXELS, "labels": LABELS}, given, *_more)
     add(

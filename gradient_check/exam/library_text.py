@@ -21,7 +21,7 @@ IDS = numbers(80, 2, 9) + 5
 MASK = torch.tensor([[1] * 9, [1] * 6 + [0] * 3])
 WORDS = {"input_ids": IDS, "attention_mask": MASK}
 LABELS = torch.tensor([1, 0])
-# Version 4 exchanges the methods of its modules while it collects these: not for two threads.
+# Version 4 replaces the methods of its modules while it collects these, which is unsafe in threads.
 RACE = () if transformers.__version__ >= "5" else ("race",)
 STATES, WEIGHTS = {"output_hidden_states": True}, {"output_attentions": True}
 

@@ -68,7 +68,8 @@ def add(name: str, make: Callable[..., Any], size: int, *warnings: str) -> None:
         torch.manual_seed(0)
         return Case(make(), rows(2, 3, size, size), cross_entropy)
 
-    true = ("vanishing", "exploding", *warnings)  # of deep nets as they are drawn, norms in eval
+    # of deep nets at their first values, norms in eval
+    true = ("vanishing", "exploding", *warnings)
     questions.append(Question(questions.group, name, case, warnings=true))
 
 

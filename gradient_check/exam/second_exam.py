@@ -45,7 +45,8 @@ def sealed_questions() -> list[Question]:
         digest = (_folder(package) / f"{name}.sha256").read_text().split()[0]
         if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
             raise ValueError(f"{archive.name} is not the archive of the committed digest")
-        folder = Path(tempfile.mkdtemp(prefix="sealed-"))  # sources are read until the last case
+        # Python reads the sources until the last case
+        folder = Path(tempfile.mkdtemp(prefix="sealed-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         with zipfile.ZipFile(archive) as file:
             file.extractall(folder)

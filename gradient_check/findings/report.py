@@ -9,7 +9,8 @@ from gradient_check.phases.errors import GradientFlowError
 Level = Literal["FAIL", "WARN", "NOTE"]
 Status = Literal["passed", "warned", "failed", "skipped"]
 _MOST_NAMES = 4
-_UNPROVED = ("unverified", "unreached", "rough")  # codes of gradients that exist, unproved
+# codes of findings about gradients that exist, but are not proved
+_UNPROVED = ("unverified", "unreached", "rough")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from gradient_check.findings.report import GradientReport
 
 _MARKER = "gradients_flow"
-_PARAMETERS = {"model": "module", "batch": "probe", "loss": "loss"}  # of `check_gradients`
+# the names of `check_gradients`
+_PARAMETERS = {"model": "module", "batch": "probe", "loss": "loss"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,7 +42,8 @@ def check_flow(*args: Any, **options: Any) -> "GradientReport":  # noqa: ANN401
     from gradient_check.check import check_gradients
 
     named = {_PARAMETERS[n]: options.pop(n) for n in _PARAMETERS if n in options}
-    check: Callable[..., GradientReport] = check_gradients  # which refuses what is given twice
+    # it refuses arguments that are given twice
+    check: Callable[..., GradientReport] = check_gradients
     report = check(*args, **named, **options)
     if not report.passed:
         pytest.fail(str(report), pytrace=False)

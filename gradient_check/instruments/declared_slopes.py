@@ -20,7 +20,7 @@ from gradient_check.instruments.recording import Recorder
 from gradient_check.instruments.sources import Stack, stack_here, text_of, texts_of
 from gradient_check.instruments.subject import Subject
 
-_OF_GRAPHS = ("grad", "backward")  # calls that are given a graph, and no values
+_OF_GRAPHS = ("grad", "backward")  # calls whose arguments are a graph, not values
 Lines = dict[Any, list[str]]
 
 

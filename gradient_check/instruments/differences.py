@@ -51,10 +51,11 @@ OF_CANCELLED = (1e-3, 5e-4, 2e-3)
 """Changes for a loss whose terms cancel: equal, since even the largest is barely visible."""
 SIXTEEN_BIT = Limits(whole=0.10, block=0.30, noise=2e-3, rough=0.5, changes=(1e-2, 3e-2, 6e-2))
 
-_MOST_MOVE = 0.05  # of the weights' norm, at the largest change
-_AGREEMENT = 0.25  # of their distance from the gradient
-_CANCELLED = 1e-5  # of what the slope reaches: such a loss is 0 but for the rounding of its terms
-_MOST_ENTRIES = 262_144  # of one tensor, when zero entries are moved
+_MOST_MOVE = 0.05  # times the weights' norm, for the largest change
+_AGREEMENT = 0.25  # share of the differences' distance from the gradient
+# share of the change along the slope: a smaller loss is only the rounding of its terms
+_CANCELLED = 1e-5
+_MOST_ENTRIES = 262_144  # moved in one tensor to test entries of gradient 0
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def _along(  # noqa: PLR0913 - what `compare` is given, and the directions
     shares = tuple(dot(g, d.tensor) * d.factor for g, d in pairs)
     slope = sum(shares)
     if slope <= 0 or not math.isfinite(slope):
-        return Verdict(0.0, shares=shares)  # nothing to measure
+        return Verdict(0.0, shares=shares)  # a slope of 0 leaves nothing to measure
     verdict = _measured(forward, tensors, directions, slope, limit, limits, loss)
     return replace(verdict, shares=shares)
 

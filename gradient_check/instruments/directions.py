@@ -12,7 +12,7 @@ from gradient_check.instruments.noise import noise
 
 _MANY_ENTRIES = 4_194_304
 _FEW_ENTRIES = 65_536
-_MANY_ROWS = 1_048_576  # entries
+_MANY_ROWS = 1_048_576  # counted in entries
 
 
 class Direction(NamedTuple):
@@ -77,7 +77,8 @@ def bend(gradient: Tensor) -> Direction:
 
     The sign is that of the sum, which reveals a gradient that lost its mean.
     """
-    if gradient.numel() > _MANY_ENTRIES:  # too slow, and what is lost in one shows in its block
+    # the full form is too slow here, and the tensor's block shows the loss of a mean
+    if gradient.numel() > _MANY_ENTRIES:
         return Direction(gradient, max(float(gradient.max()), -float(gradient.min())) ** -0.5)
     bent = gradient.abs().sqrt_().copysign_(gradient)
     if 1 < gradient.numel() <= _FEW_ENTRIES:

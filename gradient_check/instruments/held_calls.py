@@ -125,7 +125,7 @@ class HeldCalls(TorchFunctionMode):
             key, self.applied = ("function", self.applied), self.applied + 1
             began = self.count
             if key not in self.kept:
-                apply(*args)  # counts the calls inside
+                apply(*args)  # run only to count the calls inside
             self.count = began + self.kept.setdefault(("calls", key), self.count - began)
             self.paused = True
             try:

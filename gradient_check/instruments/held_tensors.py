@@ -8,11 +8,11 @@ from types import CellType, FunctionType, MemberDescriptorType, MethodType, Modu
 
 from torch import Tensor, nn
 
-_TORCHS_OWN = frozenset(vars(nn.Module()))  # hooks among them: what they use is not the module's
+_TORCHS_OWN = frozenset(vars(nn.Module()))  # includes hooks, whose tensors are not the module's
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _MOST_ITEMS = 1000
 _MOST_HELD = 100_000
-_DEPTH = 5  # of containers and objects inside each other
+_DEPTH = 5  # levels of nested containers and objects
 _PLAIN = (str, bytes, int, float, complex, type(None))
 _STATE = (Tensor, nn.Module, list, tuple, dict, set)
 
@@ -119,7 +119,7 @@ def _of_classes(kind: type) -> dict[str, object]:
 def _content(cell: CellType) -> object:
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet
+    except ValueError:  # the cell is not filled yet
         return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from torch import Tensor, nn
 
-SMALL_BYTES = 2**20  # a module of less keeps a copy to restore from
+SMALL_BYTES = 2**20  # a smaller module is restored from a copy
 
 
 class LentWeights:

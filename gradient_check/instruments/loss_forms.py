@@ -26,7 +26,7 @@ def required_arguments(loss: Callable[..., Any]) -> list[str] | None:
     """Return the names of the positional arguments that a loss requires, or None if unknown."""
     try:
         signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
-    except (TypeError, ValueError):  # built-in functions have none
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return None
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [
@@ -81,7 +81,7 @@ def _annotation(loss: Callable[..., Any], name: str) -> object:
 
 
 def _function_of(loss: Any) -> Any:  # noqa: ANN401 - whatever can be called
-    while hasattr(loss, "func"):  # a partial
+    while hasattr(loss, "func"):  # for a partial
         loss = loss.func
     if isinstance(loss, nn.Module):
         loss = loss.forward

@@ -65,7 +65,7 @@ class MovingReplica:
         tensor = real(self.parameters[name].detach())
         keeps_sign = is_nearly_zero(tensor)
         add_noise(tensor, fraction * spread(tensor), seed)
-        if keeps_sign:  # what stands under a root, say
+        if keeps_sign:  # for instance a value under a root
             tensor.abs_()
 
     def keep_buffers(self) -> None:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-_LENGTH = 65_537  # a prime: tiles do not repeat along rows
+_LENGTH = 65_537  # a prime, so that tiles do not repeat along rows
 _NEARLY_ZERO = 1e-3
 _MOST_MEASURED = 4 * _LENGTH
 
@@ -21,7 +21,8 @@ def spread(tensor: Tensor) -> float:
     if tensor.numel() == 0:
         return 0.0
     if tensor.numel() > _MOST_MEASURED and tensor.is_contiguous():
-        stride = tensor.numel() // _LENGTH | 1  # odd: it visits all columns of common widths
+        # odd, so that it visits all columns of common widths
+        stride = tensor.numel() // _LENGTH | 1
         tensor = tensor.view(-1)[::stride]
     mean = abs(float(tensor.mean()))
     deviation = float(tensor.std()) if tensor.numel() > 1 else 0.0

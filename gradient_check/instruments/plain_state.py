@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 _TORCHS_OWN = frozenset(vars(nn.Module()))
 _NUMBERS = (bool, int, float, complex, str, type(None))
-_Slot = tuple[str, str]  # the path of a module, and its attribute
+_Slot = tuple[str, str]  # the path of a module, and the name of its attribute
 
 
 class PlainState:

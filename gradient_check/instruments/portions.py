@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gradient_check.instruments.gradient_facts import GradientFacts
 
-GRADIENTS, STEPS = 2, 3  # portions: a step keeps two more tensors for each parameter
+GRADIENTS, STEPS = 2, 3  # portions of a module: a step stores two more tensors for each parameter
 
 
 def portions_of(parameters: Mapping[str, Tensor], count: int) -> list[list[str]]:
@@ -76,7 +76,8 @@ class HeldGradients:
             if self._notes and name not in self.arrived and parameter.grad is not None:
                 self.facts[name] = GradientFacts.of(parameter.grad)
             elif name in self.arrived:
-                self.facts.pop(name, None)  # it comes in parts, of which each has other facts
+                # a gradient in several parts, of which each has other facts
+                self.facts.pop(name, None)
             self.arrived.add(name)
             parameter.grad = None
 

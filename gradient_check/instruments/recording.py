@@ -25,7 +25,8 @@ _READS_NO_VALUES = {
     "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like", "new_zeros",
     "new_ones", "new_empty", "new_full", "randint_like", "new_empty_strided", "bernoulli_like",
 }  # fmt: skip
-_ONE_BY_ONE = {"broadcast_tensors", "meshgrid"}  # what has no graph came from what has none
+# each result has a graph only if its own argument has one
+_ONE_BY_ONE = {"broadcast_tensors", "meshgrid"}
 _MAKERS = {"tensor", "as_tensor", "from_numpy", "new_tensor", "asarray", "frombuffer", "full"}
 _MAKERS |= {"scalar_tensor", "Tensor", "FloatTensor"}
 SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
@@ -89,7 +90,7 @@ class Recorder(TorchFunctionMode):
 
     def _note_output(self, event: RecordedCall, tensor: Tensor) -> None:
         loses = event.has_graph and not _has_its_graph(tensor, event)
-        if event.stack.in_custom_function:  # its results may have a gradient yet
+        if event.stack.in_custom_function:  # its results may still get a gradient
             came = (self.hidden.get(id(t), _NONE) for t in event.inputs)
             self.hidden[id(tensor)] = frozenset([event]) if loses else _NONE.union(*came)
             loses = False
@@ -156,7 +157,8 @@ class Recorder(TorchFunctionMode):
         if twin is not None and (twin.requires_grad or self.cuts[id(twin)]):
             return self._rewrapped(tensor, twin)
         sizes = ((cuts, getattr(value, "size", None)) for _, cuts, value in self.escapes)
-        came = [cuts for cuts, size in sizes if size == tensor.numel()]  # of a NumPy array
+        # cuts of a NumPy array of the same size
+        came = [cuts for cuts, size in sizes if size == tensor.numel()]
         return _NONE.union(*came)
 
     def _cuts_upstream(self, tensor: Tensor) -> Cuts:

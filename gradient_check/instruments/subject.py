@@ -45,7 +45,7 @@ class CheckOptions:
     make_optimizer: MakeOptimizer
     checkpointing: bool
     seed: int
-    thaws: bool = False  # the selection is the default: it takes no account of `requires_grad`
+    thaws: bool = False  # by default a selection is tested without regard to `requires_grad`
     random_loss: bool = False
 
 

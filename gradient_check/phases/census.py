@@ -19,9 +19,9 @@ from gradient_check.phases.libraries import is_of_a_library
 from gradient_check.phases.modes import run_setup
 
 NO_SUMS: Mapping[str, int] = MappingProxyType({})
-_SUMS = 127  # sums in a checksum: a prime, so that swapped rows of common widths are seen too
+_SUMS = 127  # sums in a checksum: a prime, so that a swap of rows of common widths is noticed too
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_DEBUG_MODES = ("default", "warn", "error")  # of deterministic algorithms, as torch numbers them
+_DEBUG_MODES = ("default", "warn", "error")  # the names of torch's deterministic modes 0, 1 and 2
 
 
 def is_healthy(tensor: Tensor) -> bool:
@@ -104,9 +104,10 @@ def _bit_sum(tensor: Tensor) -> Tensor:
     flat = tensor.detach().contiguous().reshape(-1)
     flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
     if flat.storage_offset() * flat.element_size() % 8:
-        flat = flat.clone()  # the sum must not depend on where the tensor lies
+        flat = flat.clone()  # the sum must not depend on the tensor's place in memory
     bits = flat.view(_widest_integer(flat))
-    weights = torch.arange(1, 2 * _SUMS, 2, device=bits.device)  # odd: each keeps all bits
+    # odd numbers, because a product with an odd number loses no bits
+    weights = torch.arange(1, 2 * _SUMS, 2, device=bits.device)
     whole = bits.numel() // _SUMS * _SUMS
     sums = bits[:whole].view(-1, _SUMS).sum(0, dtype=torch.int64)
     rest = bits[whole:].to(torch.int64)

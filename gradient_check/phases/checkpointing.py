@@ -47,7 +47,7 @@ def _recomputing(kind: type[nn.Module]) -> type[nn.Module]:
         def run(args: Any, kwargs: Any, _: object) -> Any:  # noqa: ANN401
             return kind.forward(block, *args, **kwargs)
 
-        # by position: PyTorch keeps the random streams of the devices that it finds there only
+        # by position: PyTorch preserves random streams only of devices among these arguments
         return checkpoint(run, args, kwargs, _place_of(block), use_reentrant=False)
 
     return type(f"Recomputed{kind.__name__}", (kind,), {"forward": forward})

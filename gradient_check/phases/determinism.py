@@ -16,7 +16,7 @@ from gradient_check.phases.errors import InputError, SetupError
 
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 _WORKSPACES = (":4096:8", ":16:8")
-_RAISES = 2  # of torch's deterministic debug mode: 1 only warns
+_RAISES = 2  # torch's deterministic debug mode that raises; 1 only warns
 
 
 def make_deterministic() -> None:
@@ -39,7 +39,8 @@ def make_deterministic() -> None:
     os.environ.setdefault(_VARIABLE, _WORKSPACES[0])
     torch.use_deterministic_algorithms(True)
     deterministic: Any = torch.utils.deterministic
-    deterministic.fill_uninitialized_memory = False  # which only shows reads of what is unset
+    # filling would only reveal reads of memory that is not initialized
+    deterministic.fill_uninitialized_memory = False
 
 
 def is_repeatable(device: torch.device) -> bool:

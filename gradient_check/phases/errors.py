@@ -37,7 +37,7 @@ class GradientFlowError(SetupError):
 class InputError(RunnerError, ValueError):
     """The caller's values do not fit."""
 
-    caller_error = True  # so that a server shows its message alone
+    caller_error = True  # so that a server shows only its message
 
 
 class AdaptationError(RunnerError):

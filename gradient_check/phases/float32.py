@@ -76,12 +76,12 @@ def _set_exact() -> None:
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
     for backend in _BACKENDS:
-        if backend.fp32_precision == _TF32:  # from a switch above it
+        if backend.fp32_precision == _TF32:  # a more general switch has set it
             backend.fp32_precision = _EXACT
 
 
 def _read(read: Callable[[], T]) -> T | None:
     try:
         return read()
-    except RuntimeError:  # set by the newer name alone
+    except RuntimeError:  # only the newer API has set it
         return None

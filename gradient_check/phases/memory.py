@@ -13,7 +13,7 @@ _OUT_OF_MEMORY = (
     "CUDNN_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
     "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
-    "CUDA error: out of memory",  # of a call beside the allocator: an AcceleratorError
+    "CUDA error: out of memory",  # an AcceleratorError from a call that is not the allocator's
 )
 
 

@@ -97,7 +97,8 @@ def _copy(module: nn.Module, swaps: Mapping[int, nn.Parameter]) -> nn.Module:
         for p in module.parameters()
     }
     memo.update((id(value), value.detach().clone()) for value in _recomputed(module))
-    for table in _empty_tables(module):  # half of the time of a copy goes to hooks that are none
+    # half of the time of a copy goes into empty tables of hooks
+    for table in _empty_tables(module):
         memo[id(table)] = type(table)()
     try:
         made: nn.Module = copy.deepcopy(module, memo)

@@ -4,7 +4,7 @@ import torch
 
 from gradient_check.phases.memory import free_memory
 
-_SHARE = 7 / 8  # the rest is for activations, and for what kernels take while they run
+_SHARE = 7 / 8  # the rest is for activations and for the temporary memory of kernels
 
 
 def has_room(device: torch.device, count: int) -> bool:

@@ -145,7 +145,7 @@ def test_a_folder_that_a_server_runs_on_is_changed_at_the_server_alone(server, w
     ("headers", "changes", "status", "says"),
     [
         (ADA, {"owner": "bob"}, 403, "only a key with the scope `admin`"),
-        (EVE, {"owner": "bob", "notes": "n"}, 422, "owner is changed alone"),
+        (EVE, {"owner": "bob", "notes": "n"}, 422, "owner must be changed alone"),
         (EVE, {"owner": "a b"}, 422, "owner is 'a b'; it has 1 to 64"),
         (EVE, {"owner": None}, 422, "owner is 'None'; it has 1 to 64"),
         (EVE, {"owner": "ada"}, 422, "'ada' has adapter .* already"),

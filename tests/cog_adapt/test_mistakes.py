@@ -130,7 +130,7 @@ IN_THE_TASK: dict[str, tuple[str, str, str]] = {
     "an import that is not there": (
         "import torch\n",
         "import torhc\n",
-        r"boxes.py cannot be loaded: .*'torhc'. Where: .*:1: import torhc. Mend the line",
+        r"boxes.py cannot be loaded: .*'torhc'. Where: .*:1: import torhc. Correct the line",
     ),
     "load returns weights": (
         "        return module\n",
@@ -141,7 +141,7 @@ IN_THE_TASK: dict[str, tuple[str, str, str]] = {
         "        return module\n",
         "        module.load_state_dict({'other': torch.zeros(1)})\n        return module\n",
         'model of Boxes cannot be loaded: .*Missing key.*"body.weight".*'
-        "Let Boxes.load build the model that its weights are of",
+        "Let Boxes.load build the model that fits its weights",
     ),
     "wrong shapes": (
         "nn.Linear(2, 8)",
@@ -245,17 +245,17 @@ IN_A_REQUEST: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
     "an input without what encode reads": (
         {},
         {"inputs": [{"height": 1.0}], "labels": ["tall", "flat"]},
-        "Boxes.encode raised KeyError: 'width'. Send what it reads, or mend it",
+        "Boxes.encode raised KeyError: 'width'. Send inputs that it can read, or correct it",
     ),
     "an example without what encode reads": (
         {},
         {"examples": [*EXAMPLES, {"input": {"width": 1.0}, "label": "flat"}]},
-        "Boxes.encode raised KeyError: 'height'. Send what it reads, or mend it",
+        "Boxes.encode raised KeyError: 'height'. Send inputs that it can read, or correct it",
     ),
     "a row of which example makes nothing": (
         {LABELS: "    def example(self, row):\n        return row['box']\n\n" + LABELS},
         {"examples": EXAMPLES},
-        "Boxes.example raised KeyError: 'box'. Send what it reads, or mend it",
+        "Boxes.example raised KeyError: 'box'. Send inputs that it can read, or correct it",
     ),
     "an adapter that nobody knows": (
         {},

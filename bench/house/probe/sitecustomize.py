@@ -1,7 +1,7 @@
-"""Writes down each call of a project's function, in every process that has this on its path.
+"""Writes down each call of a project's function, in every process with this folder on its path.
 
 A line is: time, process, thread, how many of the project's frames are below, path, function, and
-whether it was called anew (1) or went on after an `await` (0).
+whether it was called anew (1) or resumed after an `await` (0).
 """
 
 import dis

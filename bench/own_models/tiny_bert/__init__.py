@@ -1,1 +1,1 @@
-"""Texts: the shipped task and door with a model in a local folder."""
+"""Texts: the shipped task and predictor with a model in a local folder."""

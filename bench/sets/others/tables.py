@@ -1,8 +1,8 @@
 """Turns rows of a table into numbers, as a caller of the table kind has to send them.
 
-A number that is missing is the mean, and a column says so; each word of a column of words is a
-column of zeros and ones. What is known of columns comes from the rows that the network has learned;
-a column that is the same in all of these is left out.
+A missing number becomes the mean, and another column marks it; each word of a column of words is a
+column of zeros and ones. The rows that the network has learned decide about columns;
+a column with one value in all of these rows is left out.
 """
 
 import random
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bench.sets.others.rows import Rows
 
 Cells = Mapping[str, str]
-"""What a row says, by column."""
+"""The cells of a row, by column."""
 
 _MISSING = frozenset(["", "NA", "NaN", "?", "nan"])
 _MOST_ROWS, _MOST_LEARNED = 6000, 1000
@@ -27,11 +27,11 @@ class TableSource:
 
     Attributes:
         rows: yields its rows.
-        target: the column to be answered, a label or a number.
-        learned: the column of numbers that the network has learned before any example; it is no
-            column of the rows then. The same as `target` for numbers.
+        target: the column to predict, a label or a number.
+        learned: the column of numbers that the network has learned before any example; it is then
+            missing in the rows. The same as `target` for numbers.
         left_out: columns that are names, or would give the answer away.
-        knows: whether the network has learned from a row; by default a third has been, by chance.
+        knows: whether the network has learned from a row; by default a random third.
     """
 
     rows: Callable[[], Rows]
@@ -48,7 +48,7 @@ class Table:
     Attributes:
         learned: rows that the network has learned from, with the number that it has learned, in
             deviations from their mean.
-        rows: all others, with what the target's cell says; in the same deviations where the target
+        rows: all others, with the target's cell; in the same deviations if the target
             is what the network has learned.
     """
 
@@ -57,7 +57,7 @@ class Table:
 
     @property
     def width(self) -> int:
-        """How many numbers a row has."""
+        """The number of numbers in a row."""
         return len(self.learned[0][0])
 
 
@@ -97,7 +97,7 @@ class Column:
         name: of the column.
         mean: of its numbers; None for words.
         words: its frequent words; a missing one is a word too.
-        can_be_missing: whether another column says that its number is missing.
+        can_be_missing: whether another column marks that the number is missing.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Column:
 
     @classmethod
     def of(cls, name: str, known: Sequence[Cells]) -> "Column":
-        """Find out by the rows that are known."""
+        """Describe a column by the rows that are known."""
         cells = [row[name] for row in known]
         present = [cell for cell in cells if cell not in _MISSING]
         if all(map(_is_number, present)):
@@ -141,5 +141,5 @@ def _is_number(cell: str) -> bool:
 
 
 def _short(number: float) -> float:
-    """Round to what is the same on every machine."""
+    """Round to digits that are the same on every machine."""
     return float(f"{number:.6g}")

@@ -1,8 +1,8 @@
 """Labelled texts that `auto` was not tuned to, in groups of kinds.
 
-Whatever is chosen in the method is chosen on other groups than those that judge it. Sets are read
+A choice in the method is made on other groups than those that judge it. Sets are read
 from packages (`sources`), or written for this project and beside this module, one JSON object a
-line. A label has the same number of texts at most, of 2 to 60 words, each text once.
+line. Each label has at most the same number of texts, of 2 to 60 words, each text once.
 """
 
 import functools
@@ -27,7 +27,7 @@ _EXAMPLES = 16  # of a label that a split draws at most
 
 @dataclass(frozen=True)
 class Source:
-    """Where a set is from.
+    """The origin of a set.
 
     Attributes:
         group: of kinds of sets; a group is left out as a whole.
@@ -132,7 +132,7 @@ def _unambiguous(found: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
 
 
 def _frequent(texts: Mapping[str, list[str]], count: int) -> dict[str, list[str]]:
-    """Keep the most frequent labels that have texts enough for examples and tests, by name."""
+    """Return the most frequent labels with enough texts for examples and tests, by name."""
     enough = [label for label in texts if len(texts[label]) >= _EXAMPLES + _FEWEST_TESTED]
     chosen = sorted(enough, key=lambda label: (-len(texts[label]), label))[:count]
     return {label: texts[label] for label in sorted(chosen)}

@@ -1,4 +1,4 @@
-"""Mail: advertisements that nobody asked for, hard ones that somebody did, and letters."""
+"""Mail: unwanted advertisements, similar ones that were asked for, and letters."""
 
 import email
 import email.message
@@ -23,12 +23,12 @@ def mail() -> Labelled:
 
 
 def advertisements() -> Labelled:
-    """Yield mail by what it takes to tell: spam, newsletters that were asked for, letters."""
+    """Yield mail in three kinds: spam, newsletters that were asked for, letters."""
     return _folders({"spam-1": "spam", "hard-ham-1": "newsletter", "easy-ham-1": "personal"})
 
 
 def subjects() -> Labelled:
-    """Yield the subjects alone of mail that is unwanted, and of mail that is wanted."""
+    """Yield the subjects alone, of unwanted and of wanted mail."""
     for label, text in _folders({"spam-2": "unwanted", "easy-ham-2": "wanted"}):
         yield label, text.split("\n", 1)[0]
 
@@ -41,7 +41,7 @@ def _folders(names: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _shown(data: bytes) -> str:
-    """Return subject and first lines; nothing where a message cannot be read."""
+    """Return subject and first lines; nothing if a message cannot be read."""
     try:
         message = email.message_from_bytes(data, policy=email.policy.default)
         body = message.get_body(("plain", "html"))

@@ -50,7 +50,7 @@ _MORE_EMOJI = {7: "objects", 8: "symbols", 9: "flags"}
 
 
 def persons() -> Labelled:
-    """Yield first names by the language that they are common in."""
+    """Yield first names by the language in which they are common."""
     for language, locale in _PERSONS.items():
         tree = ast.parse(sources.FAKER.read(f"faker/providers/person/{locale}/__init__.py"))
         for name in sorted(set(_strings(tree, "first_names"))):
@@ -85,7 +85,7 @@ def signs() -> Labelled:
 
 
 def emoji() -> Labelled:
-    """Yield emoji by group: the name and what it is found by."""
+    """Yield emoji by group: the name and its search words."""
     groups = _EMOJI | _MORE_EMOJI
     for each in json.loads(sources.EMOJI.read("package/en/data.json")):
         if each.get("group") in groups:

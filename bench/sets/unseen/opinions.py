@@ -1,4 +1,4 @@
-"""Opinions, tone and authors: what is told by manner rather than by topic."""
+"""Opinions, tone and authors: classes that show in manner rather than in topic."""
 
 import csv
 import io
@@ -15,12 +15,12 @@ _NEUTRAL = 0.3
 
 
 def tweets() -> Labelled:
-    """Yield tweets that persons find good or bad in mood."""
+    """Yield tweets that persons rate as good or bad in mood."""
     return _signed("tweets_GroundTruth.txt", "positive", "negative")
 
 
 def products() -> Labelled:
-    """Yield sentences of product reviews; the bad ones are labelled by what they are not."""
+    """Yield sentences of product reviews; the label of the bad ones is a negation."""
     return _signed("amazonReviewSnippets_GroundTruth.txt", "recommended", "not recommended")
 
 
@@ -34,7 +34,7 @@ def editorials() -> Labelled:
 
 
 def candidates() -> Labelled:
-    """Yield tweets by two candidates, without what they pass on of others."""
+    """Yield tweets by two candidates, without retweets."""
     path = "orangecontrib/text/datasets/election-tweets-2016.tab"
     lines = io.StringIO(sources.ORANGE.read(path).decode("utf-8"))
     for row in [*csv.reader(lines, delimiter="\t")][3:]:

@@ -18,17 +18,17 @@ _LANGUAGES = (
 
 
 def questions() -> Labelled:
-    """Yield questions by what is asked for, labelled with the six short names of the source."""
+    """Yield questions by the subject asked for, labelled with the six short names of the source."""
     return ((label.split(":")[0], text) for label, text in _asked())
 
 
 def fine_questions() -> Labelled:
-    """Yield questions by what is asked for, labelled with the long names of the source."""
+    """Yield questions by the subject asked for, labelled with the long names of the source."""
     return _asked()
 
 
 def people() -> Labelled:
-    """Yield questions that ask for a person, and others."""
+    """Yield questions about persons, and others."""
     return (
         ("person" if label.startswith("HUM:ind") else "not a person", text)
         for label, text in _asked()
@@ -36,7 +36,7 @@ def people() -> Labelled:
 
 
 def talk() -> Labelled:
-    """Yield what is said to a chatbot, by topic."""
+    """Yield sentences said to a chatbot, by topic."""
     for topic in _TALK:
         yield from ((topic, said) for said, _ in _dialogues("english", topic))
 

@@ -1,4 +1,4 @@
-"""The packages that unseen sets are read from, each with its version, SHA-256 and licence."""
+"""The packages of the unseen sets, each with its version, SHA-256 and licence."""
 
 from bench.sets.archives import Archive
 

@@ -43,7 +43,7 @@ def beliefs() -> Labelled:
 
 
 def hardware() -> Labelled:
-    """Yield posts about two kinds of computers, of which one is named by what it is not."""
+    """Yield posts about two kinds of computers, of which one label is a negation."""
     names = {"comp.sys.ibm.pc.hardware": "not mac", "comp.sys.mac.hardware": "mac"}
     return ((names[label], text) for label, text in newsgroups() if label in names)
 
@@ -74,7 +74,7 @@ def genres() -> Labelled:
 
 
 def sayings() -> Labelled:
-    """Yield sayings and jokes by the file of `fortune` that has them."""
+    """Yield sayings and jokes by their file in `fortune`."""
     for topic in _FORTUNES:
         whole = sources.FORTUNES.read(f"usr/share/games/fortunes/{topic}").decode("utf-8")
         for text in whole.split("\n%\n"):

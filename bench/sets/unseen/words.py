@@ -49,7 +49,7 @@ class _Synset:
     gloss: str
 
     def to(self, symbol: str, kinds: str) -> list[str]:
-        """Return the offsets that pointers of a symbol lead to, of parts of speech."""
+        """Return the offsets at which pointers of a symbol end, for some parts of speech."""
         return [
             offset for found, offset, kind in self.pointers if found == symbol and kind in kinds
         ]

@@ -7,7 +7,7 @@ import torch
 from cog_adapt.runner.data.examples import Example
 from gradient_check.phases.randomness import generator
 
-_FEWEST_TO_SPLIT = 5  # below, a label needs all its examples for training
+_FEWEST_TO_SPLIT = 5  # a label with fewer examples needs all of them for training
 
 
 def split(examples: Sequence[Example], share: float, seed: int) -> tuple[list[int], list[int]]:

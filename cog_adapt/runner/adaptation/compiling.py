@@ -17,7 +17,7 @@ from gradient_check.phases.checkpointing import blocks
 from gradient_check.phases.determinism import is_repeatable
 
 BACKEND = "inductor"
-_MOST_SHOWN = 200  # characters of a compiler's words
+_MOST_SHOWN = 200  # characters of the compiler's message
 _log = logging.getLogger(__name__)
 
 
@@ -29,8 +29,9 @@ def may_compile(wanted: bool, device: torch.device) -> bool:
     """
     if wanted and is_repeatable(device):
         raise SetupError(
-            f"COMPILE_BLOCKS is on, but on {device} the same seed gives the same bits here, which "
-            "compiled code does not. Unset COMPILE_BLOCKS, or use CUDA without DETERMINISTIC=1."
+            "COMPILE_BLOCKS is on, but compiled code does not keep the promise that the same seed "
+            f"gives the same bits on {device}. Unset COMPILE_BLOCKS, or use CUDA without "
+            "DETERMINISTIC=1."
         )
     return wanted
 
@@ -49,7 +50,8 @@ def _compiled(kind: type[nn.Module]) -> type[nn.Module]:
 
     `checkpointing` relies on that.
     """
-    from torch._dynamo.exc import TorchDynamoException  # seconds, for those who ask only
+    # the import takes seconds, so only callers of this function wait for it
+    from torch._dynamo.exc import TorchDynamoException
 
     run = torch.compile(kind.forward, backend=BACKEND, dynamic=True)
     state = {"compiles": True}
@@ -61,7 +63,7 @@ def _compiled(kind: type[nn.Module]) -> type[nn.Module]:
             except TorchDynamoException as error:
                 state["compiles"] = False
                 _log.warning(
-                    "%s runs without torch.compile: %s. Unset COMPILE_BLOCKS to be rid of this.",
+                    "%s runs without torch.compile: %s. Unset COMPILE_BLOCKS to silence this.",
                     kind.__name__,
                     " ".join(str(error).split())[:_MOST_SHOWN],
                 )

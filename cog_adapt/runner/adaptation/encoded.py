@@ -15,8 +15,9 @@ from cog_adapt.runner.task.input_sizes import PAIR_CHARACTERS, fitting, portions
 from cog_adapt.runner.task.task import Batch, on_device
 from gradient_check.phases.gradient_step import BatchPart
 
-_MULTIPLE = 16  # lengths on a GPU are multiples of this
-_MEASURED = 256  # examples whose longest bounds a rounded length: a model may end there
+_MULTIPLE = 16  # lengths on a GPU are rounded up to multiples of this
+# the longest of so many examples bounds a rounded length: the model's context may end there
+_MEASURED = 256
 _TARGETS = "\0targets"
 
 

@@ -65,8 +65,8 @@ def going_on(
     for name in filter(re.compile(head).fullmatch, begin.tensors):
         if name not in made:
             raise InputError(
-                f"adapter {begin.id} has the labels {list(begin.labels)!r}, and its {name} takes "
-                "no others: the task starts no such tensor. Send examples of these labels."
+                f"adapter {begin.id} has the labels {list(begin.labels)!r}, and its {name} has no "
+                "place for others: the task starts no such tensor. Send examples of these labels."
             )
         tensors[name] = _with_rows(
             made[name], labels=labels, own=begin.tensors[name], own_labels=begin.labels

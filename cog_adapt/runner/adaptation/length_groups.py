@@ -14,7 +14,7 @@ from cog_adapt.runner.modules.batch_rows import batch_rows
 from cog_adapt.runner.task.task import Batch
 
 _MASK = "attention_mask"
-_LITTLE = 4 / 3  # tokens with padding, by those without
+_LITTLE = 4 / 3  # up to this ratio of padded tokens to tokens a batch stays whole
 
 
 def in_length_groups(function: Callable[[Batch], Tensor], batch: Batch, groups: int = 4) -> Tensor:

@@ -25,12 +25,13 @@ from gradient_check.phases.checkpointing import blocks
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.replicas import modules_in_training, training_replica
 
-_MEASURED = 2  # examples: a batch of one takes other paths in some models
+_MEASURED = 2  # examples in the measured batch: some models treat a batch of one differently
 _MOST_REMEMBERED = 64
-_TRANSIENT = 1.25  # of what is kept for backward: what a layer makes besides, and its gradients
-_COPIES = 3  # of what is trained: at its first values, under way, and in the result
-_OPTIMIZER = 3  # the gradients, and AdamW's two moments
-_LEAST = 8 * 2**20  # what the frozen layers' outputs take, which are not kept
+# times the values stored for backward: a layer's temporary values and gradients come on top
+_TRANSIENT = 1.25
+_COPIES = 3  # copies of the trained values: the first values, the present ones, and the result
+_OPTIMIZER = 3  # values for each trained one: the gradient, and AdamW's two moments
+_LEAST = 8 * 2**20  # bytes for the outputs of frozen layers, which are not stored
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class MemoryEstimates:
             )
             known = _measure(start, rows)._replace(numbers=numbers)
             self._remember(key, known)
-        share = numbers / known.numbers  # a shorter one has at most its share
+        share = numbers / known.numbers  # a shorter example takes at most its share
         activations, outputs = int(known.activations * share), int(known.outputs * share)
         each = ({name: t[i] for name, t in batch.items()} for i in range(len(examples)))
         tokens = max(cost_of(one) for one in each)
@@ -259,7 +260,8 @@ class _Counted:
         if place not in self._own:
             size = tensor.untyped_storage().nbytes()
             self._kept.setdefault(self._running, {})[place] = size
-        return tensor.detach()  # one with a graph would keep that graph, and itself, for ever
+        # a tensor with a graph would keep the graph, and so itself, alive for ever
+        return tensor.detach()
 
     def _begin(self, number: int) -> Any:  # noqa: ANN401 - a hook
         def begin(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

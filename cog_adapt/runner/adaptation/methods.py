@@ -19,7 +19,8 @@ from gradient_check.phases.lora import lora_tensors
 from gradient_check.phases.randomness import generator
 from gradient_check.phases.replicas import is_norm
 
-_LORA_RATE = 5e-4  # at 2,000 columns, from the sweep behind Tinker's rule; its exponent is 0.78
+# at 2,000 columns, from the sweep behind Tinker's rule; the rule's exponent is 0.78
+_LORA_RATE = 5e-4
 _REFERENCE_WIDTH = 2000
 _EXPONENT = 0.78
 
@@ -88,7 +89,7 @@ def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
         if asked and asked != own:
             raise InputError(
                 f"{name} is {asked!r}, but adapter {begin.id} was made with {own!r}. Leave "
-                f"`{name}` out to go on with it, or send the examples without the adapter."
+                f"`{name}` out to continue that adapter, or send the examples without the adapter."
             )
     return replace(recipe, method=begin.method, rank=begin.rank or 0, blocks=0)
 

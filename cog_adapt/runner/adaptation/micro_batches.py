@@ -26,8 +26,9 @@ from gradient_check.phases.modes import run_inference
 from gradient_check.phases.randomness import seeded
 from gradient_check.phases.replicas import serving_replica
 
-_TRIED = 4  # examples whose losses are looked at, together and alone
-_EXACT, _ROUGH = 1e-2, 3e-2  # of the largest loss: another shape rounds otherwise, in 16 bits more
+_TRIED = 4  # examples whose losses are computed both together and alone
+# share of the largest loss: another batch shape rounds differently, most of all in 16 bits
+_EXACT, _ROUGH = 1e-2, 3e-2
 _LEAST = 1e-6
 _UNFIT = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError)
 logger = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class MicroBatches:
             next(work)
             yield None
             left = len(groups) - 1
-            while left <= 0 or not is_over():  # an update that has begun is not given up
+            while left <= 0 or not is_over():  # an update that has begun runs to its end
                 left -= 1
                 next(work)
                 yield None
@@ -122,7 +123,7 @@ class MicroBatches:
         limit = self.start.training.limit
         if not is_out_of_memory(error) or limit.halved_at is not None or max(map(len, groups)) == 1:
             return False
-        traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
+        traceback.clear_frames(error.__traceback__)  # the frames' locals keep activations alive
         if limit.rows_are_independent is None:
             deque(self._looks(), maxlen=0)
         return bool(limit.rows_are_independent)
@@ -167,7 +168,7 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     except _UNFIT as error:
         if is_out_of_memory(error):
             raise
-        return False  # a loss that needs several rows
+        return False  # such a loss needs several rows
     limit = _ROUGH if start.training.precision.autocasts else _EXACT
     near = limit * max(float(together.abs().max()), _LEAST)
     return together.shape == alone.shape and torch.allclose(together, alone, rtol=0.0, atol=near)

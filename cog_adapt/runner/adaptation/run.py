@@ -43,8 +43,8 @@ from gradient_check.phases.replicas import (
     training_replica,
 )
 
-_SAVING_SECONDS = 0.005  # of a tick that waits for a disk
-_SCORINGS = 5  # held-out scorings spread over a run, besides the one before it
+_SAVING_SECONDS = 0.005  # the part of a tick that waits for the disk
+_SCORINGS = 5  # held-out scorings spread over a run, besides the first one before any step
 
 Adapting = Generator[Step | None, None, tuple[Tensors, AdaptationReport]]
 
@@ -105,9 +105,11 @@ class _Run:
         self.earlier_seconds = resume.seconds if resume else 0.0
         self.best = _Best.of(resume)
         self.is_scored = bool(self.held_out)
-        self.scoring_seconds = 0.0  # of the longest scoring; a budget leaves time for the last
+        # the longest scoring so far; a time budget reserves this for the last scoring
+        self.scoring_seconds = 0.0
         self.saving: Future[None] | None = None
-        self.is_over_budget = False  # of this call: what goes on has all of it again
+        # concerns this call alone: a resumed run has its whole time budget again
+        self.is_over_budget = False
         if resume:
             restore_optimizer(self.take_step, resume)
             start.training.limit.go_on(resume.steps)
@@ -271,7 +273,7 @@ class _Run:
     def _score(self, chosen: Sequence[int]) -> Tensor:
         rows = self.examples.rows(chosen)
         replica, precision = self.take_step.replica, self.start.training.precision
-        # One noise, so scores compare.
+        # All scorings use one seed, so that their scores compare.
         seed = derive_seed(self.start.training.recipe.seed, "held out")
         values = run_inference(
             _loss_and_score,

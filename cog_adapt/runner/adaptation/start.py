@@ -22,7 +22,7 @@ from gradient_check.instruments.sources import pass_over
 from gradient_check.phases.gradient_step import MakeOptimizer
 from gradient_check.phases.precision import Precision
 
-pass_over(__file__)  # it calls the code that a self-test looks at
+pass_over(__file__)  # this file calls the code that a self-test traces
 
 _TINY = torch.finfo(torch.float32).tiny
 Keep = Callable[[TrainingState], "Future[None] | None"]
@@ -79,7 +79,8 @@ class TrainingSet:
             raise InputError(
                 f"{len(weights)} weights for {len(self.examples)} examples. Give one for each."
             )
-        unfit = next((w for w in weights if not 0 <= w < math.inf), None)  # NaN is in no range
+        # this form also refuses NaN
+        unfit = next((w for w in weights if not 0 <= w < math.inf), None)
         if unfit is not None or not any(weights):
             what = "all 0" if unfit is None else repr(unfit)
             raise InputError(f"a weight is {what}; allowed: finite, from 0, and not all 0.")

@@ -18,11 +18,13 @@ from cog_adapt.runner.task.decoding import encoded
 from cog_adapt.runner.task.task import Batch, Task
 from gradient_check.phases.replicas import weights_buffers
 
-_TOKENS = 192  # of a part on a CPU
-_TOKENS_ELSEWHERE = 16_384  # a GPU is slower by more shapes, and 32 long texts take it no 75 ms
-FORWARD_ALONE = 2.0  # tokens of a forward alone, by those of one with a backward: as long a tick
-ALL_WEIGHTS = 2 / 3  # of the tokens: weights' gradients are a third product of each layer
-_NUMBERS_A_TOKEN = 2_048  # of a row without a mask: two pictures of 224 x 224 have 148 "tokens"
+_TOKENS = 192  # tokens of a part on a CPU
+_TOKENS_ELSEWHERE = 16_384  # more shapes slow a GPU down, and 32 long texts take it less than 75 ms
+FORWARD_ALONE = 2.0  # a forward alone takes as long as a forward with a backward of half the tokens
+# share of the tokens: gradients of all weights are a third product in each layer
+ALL_WEIGHTS = 2 / 3
+# numbers that count as a token in a row without a mask: two 224 x 224 pictures have 148
+_NUMBERS_A_TOKEN = 2_048
 _MASK = "attention_mask"
 
 

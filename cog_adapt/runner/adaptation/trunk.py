@@ -29,10 +29,10 @@ from cog_adapt.runner.config import Recipe
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.randomness import random_state, seeded
 
-MOST_BYTES = 256 * 2**20  # of kept outputs
-_BATCHES_IN_A_BUDGET = 8  # a run that a time ends must not spend it on the trunk
-_EXACT = 1e-4  # how far a loss may be off, in float32
-_ROUGH = 3e-2  # in 16 bits, whose rounding follows the padding
+MOST_BYTES = 256 * 2**20  # of stored outputs
+_BATCHES_IN_A_BUDGET = 8  # a run with a time budget must not spend all of it on the trunk
+_EXACT = 1e-4  # tolerance of a loss in float32
+_ROUGH = 3e-2  # tolerance in 16 bits, whose rounding depends on the padding
 _SEED = 0
 
 
@@ -152,7 +152,7 @@ def _filled(
             spare.losses(examples.rows(group), _SEED)
         if kept.bytes > most_bytes:
             raise UnfitTrunkError(
-                f"those of {len(kept.places)} examples of {len(order)} have {kept.bytes:,} bytes; "
+                f"those of {len(kept.places)} of {len(order)} examples have {kept.bytes:,} bytes; "
                 f"the limit is {most_bytes:,}"
             )
         yield None

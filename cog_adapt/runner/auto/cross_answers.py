@@ -28,8 +28,9 @@ from cog_adapt.runner.heads.linear_head import LinearHead
 from gradient_check.phases.lora import LORA_A
 from gradient_check.phases.replicas import Tensors, serving_replica
 
-_FOLD_STEPS = 0.5  # of the steps on all examples
-_CLOSED_SHARE, _AVERAGE_SCALE = 0.5, 0.5  # a head on features that have learned its examples
+_FOLD_STEPS = 0.5  # share of the steps that a run on all examples takes
+# for a closed form on features that have learned its own examples
+_CLOSED_SHARE, _AVERAGE_SCALE = 0.5, 0.5
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ def cross_answers(given: AutoStart, doubt: WrongLabelShare) -> Generator[None, N
         fit = partial(given.objective.fit, given.features, train)
         form = yield from beside(fit, is_large=given.is_large)
         run = given.beginning(train, form, steps)
-        recipe = replace(run.training.recipe, stop_after=None)  # that is for all examples
+        # `stop_after` is for runs on all examples
+        recipe = replace(run.training.recipe, stop_after=None)
         run = run.with_recipe(recipe)
         trained = yield from _trained(run)
         features = given.features[others]

@@ -26,7 +26,7 @@ from gradient_check.phases.modes import run_inference
 from gradient_check.phases.randomness import seeded
 
 _SEED = 0
-_KEPT_AT_ONCE = 256  # inputs a tick, whose digests and copies take 7 ms
+_KEPT_AT_ONCE = 256  # inputs in a tick; their digests and copies take 7 ms
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,8 @@ def _computed(
         if part.dim() != 2 or len(part) != len(positions):
             raise InputError(
                 f"{type(phase.task).__name__}.features gives {tuple(part.shape)} for "
-                f"{len(positions)} inputs; it must give a row of numbers for each. Mend the task."
+                f"{len(positions)} inputs; it must give a row of numbers for each. Correct the "
+                "task."
             )
         rows |= zip(positions, part.float().cpu(), strict=True)
         yield None
@@ -196,7 +197,7 @@ def _in_halves(
     except (RuntimeError, MemoryError) as error:
         if rows == 1 or not is_out_of_memory(error):
             raise
-        traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
+        traceback.clear_frames(error.__traceback__)  # the frames' locals keep activations alive
     free_cache(device)
     middle = (rows + 1) // 2
     halves = [

@@ -45,8 +45,8 @@ from cog_adapt.runner.heads.decision import (
 )
 from gradient_check.phases.replicas import Tensors, serving_replica
 
-_FEW, _NEAR = 8, 0.05  # examples that a head is tried on, and what 16 bits may cost
-_HELD_OUT, _FEWEST_TO_HOLD_OUT = 0.1, 20  # for early stopping, without features
+_FEW, _NEAR = 8, 0.05  # examples on which a head is checked, and the relative error of 16 bits
+_HELD_OUT, _FEWEST_TO_HOLD_OUT = 0.1, 20  # for early stopping of a task without features
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ def adapt_automatically(given: AutoStart) -> Automatic:
         return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     decide_now = partial(_decide, given, answered, first)
     decision = yield from beside(decide_now, is_large=given.is_large)
-    if given.is_over:  # the folds may have been cut short, and what they say is not known again
+    # time may have cut the folds short, so their decision is not stored for later
+    if given.is_over:
         return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     if decision.chosen in (BASE, CLOSED):
         return _without_gradients(given, closed=closed, decision=decision, reason="decided")
@@ -158,7 +159,8 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoRes
         held_out = _HELD_OUT
     start = start.with_recipe(replace(start.training.recipe, hold_out=held_out))
     tensors, report = yield from adapt(start)
-    why = f"{type(start.task).__name__} has no head that can be fitted: steps are all there is"
+    kind = type(start.task).__name__
+    why = f"{kind} has no head that can be fitted in closed form: only steps are left"
     return AutoResult(tensors, replace(report, decision=HeadDecision(GRADIENTS, why, "score")))
 
 

@@ -25,14 +25,14 @@ from cog_adapt.runner.inference.answers import Phase
 from gradient_check.phases.determinism import is_repeatable
 from gradient_check.phases.replicas import Tensors
 
-_RATE = 2.0  # times the usual one: the steps are few, and begin near their goal
+_RATE = 2.0  # times the usual rate: the steps are few, and begin near their goal
 _FEWEST_STEPS = 20
 _EXAMPLES_A_STEP = 8
-_AVERAGED_STEPS = 0.6  # of them, where gradients are averaged with the closed form
-_KNOWN_STEPS = 0.5  # of the steps, from an adapter of most of the examples
+_AVERAGED_STEPS = 0.6  # share of the steps, if gradients are averaged with the closed form
+_KNOWN_STEPS = 0.5  # share of the steps, if the run starts from an adapter of most of the examples
 _LEAST_SECONDS = 0.001
-_FITTED_AT_ONCE = 1_000  # examples times labels, whose head is fitted in a tick of 0.1 s
-# A fit takes some seconds at these: its cost rises with powers of them.
+_FITTED_AT_ONCE = 1_000  # examples times labels of a head that one tick of 0.1 s can fit
+# A fit of these sizes takes some seconds: its cost rises with powers of them.
 _MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
 
 
@@ -223,7 +223,7 @@ class AutoStart:
         if not self.is_cut_short:
             return "the time was over before any step"
         seen = f"{len(self.features):,} of {self.asked:,} examples"
-        return f"the time was over when {seen} were seen; asked again, it goes on from there"
+        return f"the time was over when {seen} were seen; an equal request continues from there"
 
 
 def is_too_much(start: Start) -> bool:

@@ -8,7 +8,8 @@ from threading import Lock
 from cog_adapt.runner.data.row import MOST_COLUMNS, Fault, Row, Rows, brief
 from cog_adapt.runner.errors import InputError
 
-_MOST_FIELD = 32 * 2**20  # as the source: a picture in base64 is longer than csv's own 131,072
+# the limit of the whole source: a picture in base64 is longer than csv's own 131,072
+_MOST_FIELD = 32 * 2**20
 _READING = Lock()
 
 
@@ -27,7 +28,7 @@ def csv_rows(text: str) -> Rows:
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise InputError(
-            f"{header[0]}, the header of the CSV: the column {brief(double)} stands twice: keep one"
+            f"{header[0]}, the header of the CSV: the column {brief(double)} occurs twice: keep one"
         )
     rows = (_record_row(record, names) for record in records)
     return Rows(rows, "a row is the line where a record starts, the header being row 1")

@@ -27,7 +27,7 @@ from cog_adapt.runner.data.zip_rows import zip_rows
 from cog_adapt.runner.errors import InputError
 
 _SHOWN = 5
-_AROUND_BYTES = 2  # of each item of a list in JSON: its comma and space, or a bracket
+_AROUND_BYTES = 2  # bytes around each item of a list in JSON: a comma and a space, or a bracket
 
 
 @dataclass(frozen=True)

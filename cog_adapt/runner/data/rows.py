@@ -51,7 +51,7 @@ def _object_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value: dict[str, object] = {}
     for key, item in pairs:
         if key in value:
-            raise InputError(f"the key {brief(key)} stands twice in one object: keep one")
+            raise InputError(f"the key {brief(key)} occurs twice in one object: keep one")
         value[key] = item
     return value
 
@@ -60,7 +60,7 @@ def _no_constant(constant: str) -> object:
     raise InputError(f"{constant} is not JSON: give a number, or a text in quotes")
 
 
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # escapes of a pair, or of a half of one
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or in a pair
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder(object_pairs_hook=_object_once, parse_constant=_no_constant)
 

@@ -21,11 +21,11 @@ from cog_adapt.runner.errors import InputError
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflate"}
 _FOREIGN = {9: "deflate64", zipfile.ZIP_BZIP2: "bzip2", zipfile.ZIP_LZMA: "LZMA", 93: "zstd"}
 _ENCRYPTED = 0x1 | 0x40
-_STEP = 2**18  # bytes that are unpacked at once; of so few, the ratio says nothing
+_STEP = 2**18  # bytes unpacked at once; for so few bytes the ratio says nothing
 _END = struct.Struct("<4s4H2LH")
 _END_MARK, _ENTRY_MARK, _LOCATOR_MARK = b"PK\x05\x06", b"PK\x01\x02", b"PK\x06\x07"
 _LOCATOR_BYTES, _MOST_COMMENT, _HEADER_BYTES = 20, 2**16, 30
-_MOST_ENTRY_BYTES = 1024  # of the directory, for each member it may have
+_MOST_ENTRY_BYTES = 1024  # bytes of the directory for each member allowed
 _SHOWN = 80
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, RuntimeError)
 _ALL_BROKEN = (*_BROKEN, ValueError, OverflowError)
@@ -76,7 +76,7 @@ class ZipContent:
         except _ALL_BROKEN as error:
             raise _broken(f"{error!s:.{_SHOWN}}") from error
         if len(infos) != count:
-            raise _broken(f"it says that it has {count:,} members, and lists {len(infos):,}")
+            raise _broken(f"it declares {count:,} members, but lists {len(infos):,}")
         _check_apart(infos, start)
         self.members = [info for info in infos if wanted(info)]
         total = sum(info.file_size for info in self.members)
@@ -97,11 +97,11 @@ class ZipContent:
             with self._archive.open(member) as file:
                 content = _unpacked(file, member.file_size)
         except _ALL_BROKEN as error:
-            raise InputError(f"it cannot be read: {error!s:.{_SHOWN}}. Make it anew.") from error
+            raise InputError(f"it cannot be read: {error!s:.{_SHOWN}}. Create it again.") from error
         if len(content) != member.file_size:
             raise InputError(
-                f"it cannot be read: it says that it has {member.file_size:,} bytes, and has "
-                f"{len(content):,}. Make it anew."
+                f"it cannot be read: it declares {member.file_size:,} bytes, and has "
+                f"{len(content):,}. Create it again."
             )
         return content
 
@@ -112,12 +112,13 @@ class ZipContent:
         if member.compress_type not in _METHODS:
             method = _FOREIGN.get(member.compress_type, f"method {member.compress_type}")
             allowed = " and ".join(_METHODS.values())
-            raise InputError(f"it is packed by {method}; {allowed} are read. Pack it anew.")
+            raise InputError(f"it is packed by {method}; {allowed} are read. Pack it again.")
         if size > most:
             raise InputError(f"it has {size:,} bytes; the limit is {most:,}. Shrink it.")
         if size > max(_STEP, ratio * member.compress_size):
             raise InputError(
-                f"it is more than {ratio} times as long as in the ZIP file. Send what is real."
+                f"it unpacks to more than {ratio} times its size in the ZIP file. Send a genuine "
+                "file."
             )
 
 
@@ -143,7 +144,9 @@ def _checked_directory(file: IO[bytes], most: int) -> tuple[int, int]:
     if place < 0 or len(tail) - place < _END.size:
         raise _broken("its end is missing")
     if tail[max(0, place - _LOCATOR_BYTES) :].startswith(_LOCATOR_MARK):
-        raise InputError("the ZIP file is of the kind ZIP64, for more than 4 GB. Pack it without.")
+        raise InputError(
+            "the ZIP file has the ZIP64 format, for more than 4 GB. Pack it without ZIP64."
+        )
     count, length = _END.unpack_from(tail, place)[4:6]
     start = begin + place - length
     if start < 0 or length > most * _MOST_ENTRY_BYTES:
@@ -167,4 +170,4 @@ def _check_apart(infos: Iterable[zipfile.ZipInfo], end: int) -> None:
 
 
 def _broken(why: str) -> InputError:
-    return InputError(f"the ZIP file cannot be read: {why}. Make it anew.")
+    return InputError(f"the ZIP file cannot be read: {why}. Create it again.")

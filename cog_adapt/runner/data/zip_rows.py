@@ -16,7 +16,7 @@ from cog_adapt.runner.errors import InputError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".wav")
 MOST_FILE_BYTES, MOST_BYTES = 16 * 2**20, 128 * 2**20
-MOST_RATIO = 100  # pictures and sounds hardly shrink; what does has been made to
+MOST_RATIO = 100  # pictures and sounds hardly shrink; a file with a higher ratio was made to
 _WANTED = f"a folder for each target, in it files of {', '.join(SUFFIXES)}"
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _TICK_SECONDS = 0.005
-_NICE = 10  # a tenth of a core that others want
+_NICE = 10  # gives this thread a tenth of a core that other work wants
 _turn = threading.Lock()
 
 
@@ -36,8 +36,9 @@ def beside(compute: Callable[[], T], *, is_large: bool) -> Generator[None, None,
 
 
 def _compute(compute: Callable[[], T], done: "Future[T]") -> None:
-    if sys.platform == "linux":  # others have no priorities of threads
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # its children inherit it
+    if sys.platform == "linux":  # other systems have no thread priorities
+        # child threads inherit the priority
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
     with _turn:
         try:
             done.set_result(compute())

@@ -40,7 +40,7 @@ def choose_precision(settings: RunnerSettings) -> Precision:
 
 
 def _has_bf16(device: torch.device) -> bool:
-    with torch.cuda.device(device):  # the question is about the current one
+    with torch.cuda.device(device):  # `is_bf16_supported` asks about the current device
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 

@@ -56,7 +56,7 @@ def _take_place(folder: Path) -> int:
         if folder.stat().st_uid != os.getuid():
             return 1
         return _locked(folder)
-    except OSError:  # nowhere to write: then nobody is counted
+    except OSError:  # no writable folder: then the processes are not counted
         return 1
 
 
@@ -72,7 +72,7 @@ def _locked(folder: Path) -> int:
         if held or mine is not None:
             os.close(file)
         else:
-            mine = file  # open, and so locked, until the process ends
+            mine = file  # the file stays open, and so locked, until the process ends
     return others + 1
 
 

@@ -21,10 +21,11 @@ from pathlib import Path
 import torch
 
 _STAT = Path("/proc/stat")
-PAUSE_SECONDS = 0.5  # between two looks
-_SLACK = 0.25  # cores that others may need before threads sleep: this process's front needs some
-_PARALLEL = 1 << 18  # entries that torch adds to with all threads
-_USER, _SYSTEM, _INTERRUPTS = 1, 3, slice(6, 8)  # columns of /proc/stat; work at low priority waits
+PAUSE_SECONDS = 0.5  # between two readings
+_SLACK = 0.25  # other processes' load, in cores, from which threads sleep: the front needs some
+_PARALLEL = 1 << 18  # from so many entries, torch adds with all threads
+# columns of /proc/stat; low-priority work is left out, since it waits
+_USER, _SYSTEM, _INTERRUPTS = 1, 3, slice(6, 8)
 _UNREADABLE = (OSError, ValueError, IndexError)
 Clocks = Callable[[], tuple[float, float]]
 
@@ -102,7 +103,7 @@ class OthersLoad:
         return now, ticks / os.sysconf("SC_CLK_TCK"), own
 
 
-@functools.cache  # once a process, however many runners it has
+@functools.cache  # once a process, for any number of runners
 def watch_cores(threads: int) -> None:
     """Let torch's waiting threads sleep or spin from now on, by the load of other processes.
 
@@ -113,13 +114,14 @@ def watch_cores(threads: int) -> None:
         return
     try:
         waiting, load = WaitingThreads(threads), OthersLoad()
-    except _UNREADABLE:  # no Linux, or a sandbox: threads spin for their moment
+    except _UNREADABLE:  # not Linux, or a sandbox: threads spin for their moment
         return
 
     def watch() -> None:
         while True:
             time.sleep(PAUSE_SECONDS)
-            with suppress(*_UNREADABLE):  # too many open files, say: look again
+            # for instance too many open files: the next reading may succeed
+            with suppress(*_UNREADABLE):
                 waiting.let(sleep=are_scarce(threads, load.measure()))
 
     threading.Thread(target=watch, name="cores", daemon=True).start()

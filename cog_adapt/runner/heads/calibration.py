@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-_SCALE_DOUBT = 6.0  # of the logarithm of the scale: examples that stand for 1 before any
+_SCALE_DOUBT = 6.0  # prior of the scale's logarithm: it counts as so many examples for a scale of 1
 _OFFSET_DOUBT = 1.0
 _MOST_STEPS, _MOST_HALVINGS, _LEAST_GAIN = 50, 20, 1e-9
-_SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)  # of wrong labels, beside none
-_NONE_BEFORE = 0.15  # how likely no label is wrong, before any example
-_FEWEST_TO_DOUBT = 4  # examples of a label: where there are fewer, an odd one is no error
+_SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)  # candidate shares of wrong labels, besides none
+_NONE_BEFORE = 0.15  # prior probability that no label is wrong
+_FEWEST_TO_DOUBT = 4  # examples of a label: with fewer, an outlier is no error
 _MOST_ROUNDS, _LEAST_MOVE = 20, 1e-2
 _LEAST_LIKELY, _LEAST_SHARE = 1e-300, 1e-3
 
@@ -208,7 +208,7 @@ class _Fit:
     def better(self, point: Tensor, loss: float) -> tuple[Tensor, float] | None:
         """Return a better point and its loss, halving the step; None if there is none."""
         slope, step = self.step(point)
-        if float(slope @ step) < _LEAST_GAIN:  # twice what it would gain
+        if float(slope @ step) < _LEAST_GAIN:  # this product is twice the expected gain
             return None
         for _ in range(_MOST_HALVINGS):
             if (found := self.loss(point - step)) < loss - _LEAST_GAIN:

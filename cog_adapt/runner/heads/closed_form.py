@@ -27,17 +27,18 @@ from cog_adapt.runner.heads.calibration import (
 )
 from cog_adapt.runner.heads.linear_head import LinearHead
 
-_BEGINNING = 4.0  # as how many examples of a label its prior counts where gradients begin
-# From smaller ones a direction that few examples have is taken for certain: R² -.16 for .41.
+_BEGINNING = 4.0  # a label's prior counts as so many examples if gradients start from it
+# With smaller ones a direction of few examples is taken as certain: R² -.16 for .41.
 _NUMBER_PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-# Of the likelihood: errors of heads that were fitted to the same few examples say less about which
-# head is right than as many errors of their own would. Over eight sizes of two sets R² rises .005.
+# Power of the likelihood: errors of heads that were fitted to the same few examples say less about
+# which head is right than as many independent errors would. Over eight sizes of two sets R² rises
+# .005.
 _CERTAINTY = 0.5
-_INTERCEPT = 0.3  # the constant column's value: a smaller one is shrunk more
-_FREE = 10.0  # the same, hardly shrunk
-_COSINE_SCALE = 10.0  # the scale that no example speaks for
+_INTERCEPT = 0.3  # the constant column's value: a smaller value is shrunk more
+_FREE = 10.0  # the constant column's value if it is hardly shrunk
+_COSINE_SCALE = 10.0  # the scale without any evidence from examples
 _RESIDUAL_SCALE = 5.0
-_LEAST_SPREAD = 1e-3  # of the features' length
+_LEAST_SPREAD = 1e-3  # share of the features' length
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,13 @@ class Mixture:
     narrows: bool = False
 
 
-# `auto` chooses between this head and gradients by rules that were measured with it. Where it does
-# not choose, names that may mislead count less (docs/results/left-out.md).
+# `auto` chooses between this head and gradients by rules that were measured with this mixture. If
+# `auto` does not choose, names that may mislead count less (docs/results/left-out.md).
 MIXTURE = Mixture()
 OF_FEW = Mixture((0.0, 1.0, 2.0), (1.0,), ridge_share=0.25, certainty=0.5, narrows=True)
-# For labels without priors (pictures, tables). One example of each does not tell how far apart
-# examples of one class are: centroids at the usual scale are too sure then, ridges less so. Chosen
-# on half of 28 sets, and judged on the other half (docs/results/left-out-others.md).
+# For labels without priors (pictures, tables). One example of each label does not show how far
+# apart examples of one class are: centroids at the usual scale are then too sure, ridges less so.
+# Chosen on half of 28 sets, and judged on the other half (docs/results/left-out-others.md).
 NAMELESS = Mixture(prior_examples=(), penalties=(1.0, 3.0, 10.0), certainty=0.5)
 
 
@@ -179,10 +180,10 @@ class FeatureSpace:
         doubled = features.to(torch.float64)
         sums = _sums(doubled, targets, classes)
         counts = torch.bincount(targets, minlength=classes)
-        seen = counts > 0  # a class without examples has its prior alone
+        seen = counts > 0  # a class without examples has only its prior
         centre = (sums[seen] / counts[seen, None]).mean(0)
         length, whole = (doubled - centre).norm(dim=1).mean(), doubled.norm(dim=1).mean()
-        if length < _LEAST_SPREAD * whole:  # what differs is rounding, not to be enlarged
+        if length < _LEAST_SPREAD * whole:  # the difference is rounding, and must not be enlarged
             length = whole
         return cls(centre, length.clamp_min(1e-12))
 
@@ -233,7 +234,7 @@ def _counts(targets: Tensor, rows: Tensor, mixture: Mixture) -> tuple[float, ...
     """Return each prior's number of examples; a label without examples has its prior alone."""
     is_seen = len(set(targets.tolist())) == len(rows)
     if is_seen and 0.0 in mixture.prior_examples and not rows.any():
-        return (0.0,)  # without priors all counts are the same
+        return (0.0,)  # without priors all counts give the same head
     return tuple(count for count in mixture.prior_examples if count or is_seen)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from cog_adapt.runner.heads.calibration import effective_count
 
 _FEWEST_FOR_GRADIENTS = 40.0
-_ADDED_ANSWERS = 4  # in the error of a share
+_ADDED_ANSWERS = 4  # answers added to the count in a share's standard error
 BASE, CLOSED, GRADIENTS, MIDDLE = "base", "closed form", "gradients", "middle"
 AVERAGE = "average"
 _WORDS = {

@@ -8,7 +8,7 @@ from torch import Tensor
 from gradient_check.phases.randomness import generator
 
 FOLDS = 2
-_FEWEST = 8  # answers below which an estimate says nothing
+_FEWEST = 8  # an estimate from fewer answers says nothing
 
 
 def folds(targets: Sequence[Hashable], seed: int) -> list[tuple[Tensor, Tensor]]:
@@ -27,7 +27,7 @@ def folds(targets: Sequence[Hashable], seed: int) -> list[tuple[Tensor, Tensor]]
             continue
         order = torch.randperm(len(positions), generator=generator(seed, "folds", number))
         place[torch.tensor(positions)[order]] = (torch.arange(len(positions)) + begin) % FOLDS
-        begin += len(positions)  # so that odd counts do not all favour the first fold
+        begin += len(positions)  # so that odd counts are spread over both folds
     if int((place >= 0).sum()) < max(_FEWEST, 2 * FOLDS):
         return []
     parts = [(place == fold).nonzero()[:, 0] for fold in range(FOLDS)]

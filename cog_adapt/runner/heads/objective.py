@@ -31,11 +31,11 @@ from cog_adapt.runner.heads.linear_head import LinearHead
 
 _LEAST_TRUST = 0.1
 _FEW = 30
-_NEAR = 0.05  # of losses, in 16 bits too
-# Of a head that gradients have trained on one example a label, for many labels; rows of few labels
-# are further apart than their examples tell (docs/results/left-out.md).
+_NEAR = 0.05  # tolerance of losses, large enough for 16 bits
+# For a head that gradients have trained on one example a label, with many labels; rows of few
+# labels are further apart than their examples show (docs/results/left-out.md).
 _USUAL_SCALE, _LABELS_POWER = 1.2, 2
-_SURER = 0.9  # of the scale: after twice a fold's examples and steps, logits are larger
+_SURER = 0.9  # times the scale: twice a fold's examples and steps make logits larger
 
 
 @dataclass(frozen=True)

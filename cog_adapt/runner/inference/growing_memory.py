@@ -10,7 +10,7 @@ from cog_adapt.runner.devices.memory import in_words
 from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import device_memory
 
-_PART_OF_DEVICE = 8  # an eighth of the device's memory holds what answers keep
+_PART_OF_DEVICE = 8  # an eighth of the device's memory stores the state of growing answers
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class GenerationPart:
         """
         structure, parts = _fitting(self, others)
         parts = parts[: self._most(structure)]
-        parts.sort(key=lambda part: part.number)  # so that the same answers are the same rows
+        parts.sort(key=lambda part: part.number)  # so that the same answers have the same rows
         try:
             self._grow_together(structure, parts)
         except Exception as error:  # noqa: BLE001 - each gets its own, alone in its next tick
@@ -200,7 +200,7 @@ def _fitting(
     structure, parts = first.ticks.shared.structure(own), [first]
     for other in others:
         if len(parts) == first.ticks.batch_size:
-            break  # a thousand may wait
+            break  # a thousand parts may wait
         served = other.served
         its = first.ticks.shared.structure(served) if served is not None else None
         joined = structure.joined(its) if structure and its else None

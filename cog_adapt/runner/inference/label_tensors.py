@@ -16,8 +16,8 @@ from cog_adapt.runner.task.task import Task
 from gradient_check.phases.modes import run_inference
 
 T = TypeVar("T")
-# Of the names of a tick, which also run through the model: about 450 tokens, for which MiniLM takes
-# 80 ms of one core. 32 names of 64 characters still are one forward.
+# Characters of the label names of a tick, which also run through the model: about 450 tokens, for
+# which MiniLM takes 80 ms of one core. 32 names of 64 characters still are one forward.
 _TICK_CHARACTERS = 2_048
 
 

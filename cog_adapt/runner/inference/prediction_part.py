@@ -184,7 +184,7 @@ class PredictionPart:
             part.costs[row] = cost
         if len(_within(self._limit, rows)) == len(rows):
             return rows, batch
-        if all(part is self for part, _ in rows):  # like lengths together, which pads less
+        if all(part is self for part, _ in rows):  # sorting by length pads less
             self.waiting.sort(key=lambda row: self.costs.get(row, float("inf")))
             rows = [(self, row) for row in self.waiting[: len(rows)]]
         rows = _light(_within(self._limit, rows))

@@ -14,7 +14,7 @@ from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
 from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import device_memory
 
-_PART_OF_DEVICE = 8  # an eighth of the device's memory holds adapters that are ready
+_PART_OF_DEVICE = 8  # an eighth of the device's memory caches adapters that are ready
 _CPU = torch.device("cpu")
 
 

@@ -7,8 +7,8 @@ memory error the rows are halved instead. This module knows no model and no quer
 
 from dataclasses import dataclass
 
-FIRST_PAUSE, LONGEST_PAUSE = 64, 65_536  # forwards that run alone
-GROWS_AFTER = 256  # shared forwards without a failure, after which the rows double again
+FIRST_PAUSE, LONGEST_PAUSE = 64, 65_536  # forwards that run alone before rows share one again
+GROWS_AFTER = 256  # shared forwards without a failure, after which the number of rows doubles
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Sharing:
 
     def ran_out_of_memory(self, head: str, rows: int) -> int:
         """Halve the rows of that head's shared forwards, down to two; return the number."""
-        if rows <= 2:  # two that do not fit together run alone for a while
+        if rows <= 2:  # if two rows fail together, rows run alone for a while
             self.failed(head)
         found = self._of(head)
         found.good = 0

@@ -25,7 +25,8 @@ from gradient_check.phases.lora import LORA_A, LORA_B, LoRALinear
 from gradient_check.phases.modes import run_setup
 from gradient_check.phases.replicas import freeze, serving_replica
 
-_MOST_GROUPS = 4  # of rows: as many as take turns where more grow than share a forward
+# groups of rows: if more rows grow than share a forward, so many groups take turns
+_MOST_GROUPS = 4
 _MOST_KEPT_BYTES = 256 * 2**20
 _Stacks = tuple[Tensor, Tensor]
 
@@ -83,7 +84,7 @@ def _tied(module: nn.Module) -> set[str]:
 class _Group:
     """The stacks of the same rows, by the names of their layers."""
 
-    refs: tuple[ref[ReadyModule], ...]  # that let it go
+    refs: tuple[ref[ReadyModule], ...]  # weak references, so that the adapters can be freed
     stacks: dict[str, _Stacks] = field(default_factory=dict)
 
     @property

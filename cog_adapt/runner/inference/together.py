@@ -32,9 +32,11 @@ from cog_adapt.runner.task.task import Batch, on_device
 from gradient_check.phases.memory import free_cache, is_out_of_memory
 from gradient_check.phases.modes import put_in_eval, run_inference
 
-TOLERANCE, TOLERANCE_16_BIT = 1e-4, 2e-2  # of the largest output; rows in other company round so
+# share of the largest output; the batch that a row is in changes its rounding so much
+TOLERANCE, TOLERANCE_16_BIT = 1e-4, 2e-2
 _MOST_REPLICAS = 4
-_MOST_STACK_BYTES = 64 * 2**20  # of the pairs of one layer, which live for its forward
+# for the stacked pairs of one layer, which live during the layer's forward
+_MOST_STACK_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class SharedForwards:
             self._sharing.never(head)
             return "this model's forwards are not shared any more"
         if is_out_of_memory(error):
-            traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
+            traceback.clear_frames(error.__traceback__)  # the frames' locals keep activations alive
             free_cache(self._phase.precision.device)
             most = self._sharing.ran_out_of_memory(head, rows)
             return f"memory ran out with {rows} rows; at most {most} share one from now on"
@@ -240,7 +242,7 @@ def _compare(rows: Tensor, alone: Tensor) -> None:
         rows, alone, rtol=0.0, atol=most, equal_nan=True
     ):
         raise ModeError(
-            "a shared forward gave other rows than the adapter's own module does. Where the model "
-            "sorts, groups or picks rows of its batch, let it say so by `cog_adapt.batch_rows`; "
-            "where rows meet each other, leave `shares_forwards` off."
+            "a shared forward gave other rows than the adapter's own module does. If the model "
+            "sorts, groups or picks rows of its batch, let it declare that by "
+            "`cog_adapt.batch_rows`; if rows affect each other, leave `shares_forwards` off."
         )

@@ -23,10 +23,10 @@ from cog_adapt.runner.task.decoding import Decoded
 from cog_adapt.runner.task.task import Task
 
 _PLAIN = (str, int, float, bool, type(None))
-# Attributes of a task that follow from its source, or say only what is refused.
+# Attributes of a task that follow from its source, or only decide what is refused.
 _CODE = ("options", "counts", "max_characters", "max_decoding", "decoding_unit")
 _DIGITS, _ROW_DIGITS = 32, 16
-_DEEPEST = 16  # of a task's value within values: it may hold itself
+_DEEPEST = 16  # levels of nesting in a task's value, which may contain itself
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _settled(value: object, depth: int = 0) -> str | None:
     else:
         try:
             return _digest(value)
-        except (TypeError, RuntimeError):  # of tensors without memory here: meta, sparse
+        except (TypeError, RuntimeError):  # tensors without memory on this machine: meta, sparse
             return None
     found = [_settled(part, depth + 1) for part in parts] if depth < _DEEPEST else []
     return _digest([type(value).__qualname__, *found])
@@ -169,6 +169,6 @@ def _array(value: Any) -> list[str]:  # noqa: ANN401 - of numpy, or a picture
     if missing or str(getattr(value, "dtype", "")) == "object":
         raise TypeError(f"{type(value).__name__} has no canonical form")
     described = [str(getattr(value, name)) for name in about]
-    if hasattr(value, "getpalette"):  # the numbers of such a picture are places in its palette
+    if hasattr(value, "getpalette"):  # the values of a palette picture are places in its palette
         described += [str(value.getpalette()), str(value.info.get("transparency"))]
     return [*described, hashlib.sha256(value.tobytes()).hexdigest()]

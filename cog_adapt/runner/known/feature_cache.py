@@ -17,7 +17,7 @@ from cog_adapt.shared_settings import share_of
 Entry = Tensor | Mapping[str, Tensor]
 """One example's features, or its encoded batch of one row."""
 
-ENTRY_BYTES, TENSOR_BYTES = 600, 512  # of memory, besides the values
+ENTRY_BYTES, TENSOR_BYTES = 600, 512  # memory of an entry and a tensor, besides the values
 _Key = tuple[str, str]
 
 
@@ -78,7 +78,7 @@ class FeatureCache:
     def discard(self, owner: str, digests: Iterable[str | None]) -> None:
         """Drop the given entries that no adapter has: the run that computed them failed."""
         self._left.extend((owner, digest or "") for digest in digests)
-        # without waiting: a collection of garbage may come here while this thread has the lock
+        # without waiting: a garbage collection may call this while this thread holds the lock
         if self._lock.acquire(blocking=False):
             try:
                 self._drop_unbrought()

@@ -13,7 +13,8 @@ from cog_adapt.runner.known.feature_cache import FeatureCache
 from cog_adapt.runner.task.task import Batch
 
 T = TypeVar("T")
-_ROW_SHARE = 8  # of all bytes: a row saves a tokenizer's time, features a forward's
+# rows take an eighth of the bytes: a row saves a tokenizer's time, features save a forward's
+_ROW_SHARE = 8
 _LARGEST_ROW = 2**16
 
 

@@ -17,7 +17,7 @@ FORMAT = "cog-adapt/receipt/1"
 Receipt = dict[str, Any]
 _OVER = ("digest", "signature")
 _SHOWN = 80
-MOST_BYTES = 16 * 2**20  # of a receipt; one of 10,000 examples and steps has about 1 MiB
+MOST_BYTES = 16 * 2**20  # a receipt of 10,000 examples and steps has about 1 MiB
 
 
 class Signer:
@@ -31,7 +31,7 @@ class Signer:
     """
 
     def __init__(self, path: Path) -> None:
-        # Imported here: it is for those alone who set a key.
+        # Imported here: only installations with a signing key need it.
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -40,7 +40,7 @@ class Signer:
         except (OSError, ValueError, TypeError) as error:
             raise ConfigError(_no_key(path, error)) from error
         if not isinstance(key, Ed25519PrivateKey):
-            raise ConfigError(_no_key(path, f"it holds another kind, {type(key).__name__}"))
+            raise ConfigError(_no_key(path, f"it holds another kind of key, {type(key).__name__}"))
         self._key = key
 
     def sign(self, content: bytes) -> dict[str, str]:
@@ -91,8 +91,8 @@ def read_receipt(text: str | bytes, public_key: Path | None = None) -> Receipt:
     found = hashlib.sha256(content).hexdigest()
     if found != digest:
         raise InputError(
-            f"the receipt was changed: it says that its digest is {digest!r:.{_SHOWN}}, and it is "
-            f"{found!r}. Fetch it again from where it was made."
+            f"the receipt was changed: it states the digest {digest!r:.{_SHOWN}}, but has "
+            f"{found!r}. Fetch it again from the server that made it."
         )
     _check_signature(receipt.get("signature"), content, public_key)
     return dict(receipt)
@@ -106,21 +106,21 @@ def _check_signature(signature: object, content: bytes, public_key: Path | None)
     if signature is None and wanted is None:
         return
     if not isinstance(signature, Mapping):
-        raise InputError("the receipt is not signed. Ask for one that is, or name no public key.")
+        raise InputError("the receipt is not signed. Ask for a signed one, or name no public key.")
     try:
         raw = base64.b64decode(signature["public_key"])
         key = Ed25519PublicKey.from_public_bytes(raw)
         key.verify(base64.b64decode(signature["value"]), content)
     except (InvalidSignature, KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"the receipt's signature does not fit its content: {error!r}. Fetch it again from "
-            "where it was made."
+            f"the receipt's signature does not fit its content: {error!r}. Fetch it again from the "
+            "server that made it."
         ) from error
     if wanted is not None and raw != wanted:
         shown = base64.b64encode(wanted).decode()
         raise InputError(
             f"the receipt was signed by {signature['public_key']!r:.{_SHOWN}}, and not by "
-            f"{shown!r}, the key in {public_key}. Name the key of who made it."
+            f"{shown!r}, the key in {public_key}. Name the key of the server that made it."
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from cog_adapt.runner.request import Request
 
 _MOST = 1024
-_MOST_ANSWERS = 32  # of a request that are kept
+_MOST_ANSWERS = 32  # answers stored of a request
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from cog_adapt.runner.task.task import decodes
 from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import free_memory
 
-_SHARE_OF_FREE = 7 / 8  # the rest is for predictions, and for what is estimated too low
+_SHARE_OF_FREE = 7 / 8  # the rest is for predictions, and for estimates that are too low
 
 
 def held_adaptations(device: torch.device, settings: RunnerSettings) -> HeldMemory[Any]:

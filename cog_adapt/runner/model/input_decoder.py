@@ -19,7 +19,7 @@ from cog_adapt.runner.task.decoding import Decoded, check_decoding, decoding_inp
 from cog_adapt.runner.task.errors import named
 from cog_adapt.runner.task.task import Task, decodes
 
-AT_ONCE = 32  # inputs of a query that are decoded before the first is answered
+AT_ONCE = 32  # inputs of a request that are decoded before the first is answered
 
 
 class InputDecoder:

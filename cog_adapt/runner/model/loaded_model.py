@@ -45,7 +45,7 @@ from cog_adapt.runner.task.task import Task
 from gradient_check.phases.replicas import Tensors
 
 Progress = Step | Early | Needed | Elsewhere[Any] | None
-_BY_GRADIENTS = "lora"  # of a task whose own method is `auto`
+_BY_GRADIENTS = "lora"  # for a task whose own method is `auto`
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class LoadedModel:
         report = _said_of(kept, outcome.report)
         return Adaptation(
             self._adapter(start, outcome.tensors), report, recipe
-        )  # no rate: no steps
+        )  # no rate means no steps
 
 
 def _used(start: Start) -> Recipe:

@@ -50,7 +50,7 @@ def check_fits(adapter: Adapter, base: str, template: nn.Module, head: str) -> N
         if problem:
             raise WeightsError(
                 f"adapter {adapter.id} cannot be used: the scale of {path!r} {problem}; it is a "
-                f"number up to {_MOST_SCALE:,.0f}. Use a file that nobody changed."
+                f"number up to {_MOST_SCALE:,.0f}. Use an unchanged file."
             )
 
 

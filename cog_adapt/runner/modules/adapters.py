@@ -24,9 +24,9 @@ from gradient_check.phases.lora import LORA_A
 FORMAT = "cog-adapt/1"
 _TIMEOUT_SECONDS = 30
 _SHOWN = 80
-MOST_ADAPTER_BYTES = 512 * 2**20  # of a file that somebody sends
+MOST_ADAPTER_BYTES = 512 * 2**20  # bytes of a file that a caller sends
 _MOST_HEADER_BYTES = 16 * 2**20
-_MOST_TENSORS = 20_000  # a tensor of no bytes takes a thousand times what its entry does
+_MOST_TENSORS = 20_000  # a tensor of no bytes takes a thousand times the memory of its entry
 _LENGTH_BYTES = 8
 
 
@@ -174,7 +174,7 @@ def _check_header(content: bytes, name: str) -> None:
         )
     end = _LENGTH_BYTES + length
     opened = content.count(b"{", 0, end) + content.count(b"[", 0, end)
-    if opened > 3 * _MOST_TENSORS:  # a tensor opens three
+    if opened > 3 * _MOST_TENSORS:  # a tensor has three opening brackets
         raise WeightsError(
             f"{name} is no adapter: its header has more than {_MOST_TENSORS:,} tensors. Send "
             "another."

@@ -60,7 +60,7 @@ def holders_of(rows: int) -> Sequence[Any]:
     holders: Sequence[Any] = getattr(_forward, "holders", None) or ()
     if len(holders) != rows:
         raise ModeError(
-            f"a layer of a shared forward sees {rows} rows; {len(holders)} were expected. Where "
-            "the model sorts, groups or picks rows, let it say so by `cog_adapt.batch_rows`."
+            f"a layer of a shared forward sees {rows} rows; {len(holders)} were expected. If the "
+            "model sorts, groups or picks rows, let it declare that by `cog_adapt.batch_rows`."
         )
     return holders

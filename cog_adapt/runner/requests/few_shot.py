@@ -69,7 +69,8 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
     """
     asked = await _read(runner, request, scope)
     if asked.plan is None:
-        # Together: one after the other, each would wait for a tick of another's adaptation.
+        # Together: one after another, each prediction would wait for a tick of another's
+        # adaptation.
         predictions, asked = await asyncio.gather(
             runner.predict_async(asked.query), _warned(runner, request, asked)
         )
@@ -259,7 +260,7 @@ async def _checked(
     warnings = (*examples.warnings, *_cut("inputs", shortened))
     if warnings and request.strict:
         raise InputError(
-            f"{'; '.join(warnings)}. Mend this, or leave `strict` out to have it in the report."
+            f"{'; '.join(warnings)}. Correct this, or leave `strict` out to get it in the report."
         )
     return warnings
 

@@ -29,7 +29,7 @@ def find_adapter(request: Request, store: AdapterStore, asker: Asker) -> Adapter
         raise InputError("`adapter` and `weights` are both set. Send one of them.")
     if request.adapter.startswith(URL):
         raise InputError(
-            f"`adapter` is the URL {request.adapter[:_SHOWN]!r}; it takes an id or a name. Send a "
+            f"`adapter` is the URL {request.adapter[:_SHOWN]!r}, but takes an id or a name. Send a "
             "file or a URL as `weights`."
         )
     if request.weights:
@@ -58,8 +58,8 @@ def begin_of(
     if wrong:
         raise InputError(
             f"`labels` has {list(asked)!r}: {sorted(wrong)[:_SHOWN_LABELS]!r} must be among the "
-            f"labels of the adapter, {list(adapter.labels)!r}, or of the examples, and each of the "
-            "examples' among `labels`. Leave `labels` out to have all of both."
+            f"labels of the adapter, {list(adapter.labels)!r}, or of the examples, and `labels` "
+            "must contain each label of the examples. Leave `labels` out to use all of both."
         )
     return part_of(adapter, [*asked], task.head)
 

@@ -30,7 +30,7 @@ def settle_labels(
     """
     _check_names(task, request.labels)
     if named and named.labels and examples.examples:
-        labels_to_learn(task, examples.examples, named)  # refuses what cannot be learned
+        labels_to_learn(task, examples.examples, named)  # refuses examples that cannot be learned
         return named.labels
     found = {
         "labels": tuple(request.labels),
@@ -73,7 +73,7 @@ def _check_names(task: Task, labels: Sequence[object]) -> None:
                 f"{task.max_label_characters}. Shorten it."
             )
         if label in seen:
-            raise InputError(f"label {number}, {brief(label)}, stands twice. Send each one once.")
+            raise InputError(f"label {number}, {brief(label)}, occurs twice. Send each label once.")
         seen.add(label)
 
 

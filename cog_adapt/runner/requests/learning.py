@@ -28,7 +28,7 @@ from cog_adapt.runner.scheduling.shared_runs import RunStart
 from cog_adapt.runner.storage.decisions import Decision
 from cog_adapt.runner.storage.metadata import Provenance
 
-_AT_THE_END = 2**62  # steps: no state is kept but where a budget cuts a run short
+_AT_THE_END = 2**62  # steps: a checkpoint is written only if a time budget cuts the run short
 logger = logging.getLogger(__name__)
 
 

@@ -24,8 +24,9 @@ from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.checkpoint_folder import CheckpointFolder
 from cog_adapt.runner.storage.decisions import Decision
 
-_LATER_FIELDS = ("blocks", "stop_after", "halve_at")  # of a recipe
-_KNOWN_SHARE = 0.75  # of the examples: from fewer `auto` answers worse than it does afresh
+_LATER_FIELDS = ("blocks", "stop_after", "halve_at")  # fields of a recipe
+# share of the examples: started from fewer, `auto` answers worse than it does afresh
+_KNOWN_SHARE = 0.75
 logger = logging.getLogger(__name__)
 
 
@@ -134,7 +135,8 @@ class Plan:
             key=key,
             begin=smaller or wanted.begin,
             started_from=started_from,
-            run=(*state, wanted.recipe.budget_seconds),  # nobody gets less time than was asked for
+            # no request gets less time than it asked for
+            run=(*state, wanted.recipe.budget_seconds),
             state=folder.begin(name, wanted.owner),
         )
 

@@ -93,7 +93,7 @@ def _check_base(receipt: Receipt, runner: ModelRunner) -> None:
     if said != runner.base:
         raise InputError(
             f"the base here has the digest {runner.base}, but the receipt's had {said}. Replay it "
-            "where that model is."
+            "with that model."
         )
 
 
@@ -123,8 +123,8 @@ def _check_seen(report: dict[str, Any], count: int) -> None:
     if seen < count or is_unscored:
         what = "scored none of the held-out ones" if is_unscored else f"saw {seen:,} of them"
         raise InputError(
-            f"the receipt's budget was over before its {count:,} examples had their turn: it "
-            f"{what}, which no replay does again. Adapt with a longer budget_seconds."
+            f"the receipt's budget was over before its {count:,} examples had their turn: the run "
+            f"{what}, which no replay repeats. Adapt with a longer budget_seconds."
         )
 
 
@@ -150,6 +150,6 @@ def _stored(runner: ModelRunner, adapter_id: str) -> Adapter:
         if known.id == adapter_id:
             return runner.store.peek(adapter_id, known.owner)
     raise AdapterNotFound(
-        f"the receipt went on from adapter {adapter_id}, which is not in this folder. Give its "
+        f"the receipt's run continued adapter {adapter_id}, which is not in this folder. Give its "
         "file too."
     )

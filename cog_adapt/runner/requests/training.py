@@ -60,10 +60,10 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     progress = Progress(scope)
     try:
         learned = await learn(runner, planned, progress.show)
-    except OSError:  # of a print, whose server was killed: the training goes on when asked again
+    except OSError:  # of a print after the server was killed: an equal request continues the run
         raise
     except (Exception, asyncio.CancelledError):
-        if planned.state and planned.run not in runner.knowledge.runs:  # nobody else follows it
+        if planned.state and planned.run not in runner.knowledge.runs:  # no other follower needs it
             runner.checkpoints.remove(planned.state)
         raise
     if learned.problem is not None:

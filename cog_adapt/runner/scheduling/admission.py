@@ -67,11 +67,12 @@ class _Turns(FairQueue[_Run]):
         time, start, owners = self._time, self._starts(run.owner), len(self._rows)
         self.remove(run.owner, run)
         time.charge(run.owner, start - max(time.now, time.paid(run.owner)) + run.bytes)
-        # Beyond its start, or ever new owners would hold up for ever one who has paid before.
+        # It stays below the run's start, or ever new owners would hold up an owner who has paid
+        # before.
         time.now = max(start, time.now + run.bytes / (owners + 1))
 
     def __len__(self) -> int:
-        return sum(len(row.items) for row in [*self._rows.values()])  # any thread may ask
+        return sum(len(row.items) for row in [*self._rows.values()])  # any thread may call this
 
 
 class _Outbox:
@@ -129,7 +130,7 @@ class Admission:
     def _schedule(self, run: _Run, ticket: Ticket[Any] | None) -> None:
         ticks = self._ticks(run)
         if run.needed is not None:
-            next(ticks)  # begun, so that closing it before its first tick lets its memory go too
+            next(ticks)  # started, so that closing it before its first tick frees its memory too
         outbox: Any = _Outbox(run.outbox)
         job = Job(
             work=ticks,
@@ -171,7 +172,7 @@ class Admission:
         """Take a run out of the scheduler until another thread has done its `Elsewhere`."""
         assert self._other is not None
         ticks = self._ticks_elsewhere(run, work)
-        next(ticks)  # begun, so that it lets the run go on also where it is closed at once
+        next(ticks)  # started, so that it lets the run continue even if it is closed at once
         run.elsewhere = self._other.submit_short(ticks, run.owner)
         return EndMessage(result=_PARKED)
 
@@ -214,7 +215,7 @@ class Admission:
 
     def _let_in(self) -> None:
         """Continue waiting runs, in turn, as far as they fit."""
-        if self._letting_in:  # one that cannot go on leaves from in here
+        if self._letting_in:  # a run that cannot continue leaves by a call from below
             return
         self._letting_in = True
         try:
@@ -222,7 +223,7 @@ class Admission:
             self._held.ask_limit()
             while (run := self._next_to_leave()) is not None:
                 self._go_on(run)
-            if not (self._held or self._waiting):  # what owners have paid is forgotten
+            if not (self._held or self._waiting):  # then all payments are forgotten
                 self._waiting = _Turns(VirtualTime())
         finally:
             self._letting_in = False

@@ -11,7 +11,8 @@ from itertools import zip_longest
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-_MOST_ACCOUNTS = 1_000  # of owners who wait for nothing: those behind the present are dropped
+# of owners without waiting work: accounts behind the present time are dropped
+_MOST_ACCOUNTS = 1_000
 
 
 class VirtualTime:
@@ -59,7 +60,8 @@ class FairQueue(Generic[T]):
         """Take an item; among owners with equal payments, the item that waits longest."""
         owner = min(self._rows, key=self._starts)
         self._time.now = max(self._time.now, self._starts(owner))
-        row = self._rows.pop(owner)  # and back again behind the others
+        # with more items, the owner's row is put back behind the others
+        row = self._rows.pop(owner)
         item = row.items.popleft()
         if row.items:
             self._rows[owner] = row

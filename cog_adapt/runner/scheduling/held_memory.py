@@ -88,12 +88,12 @@ class HeldMemory(Generic[H]):
         """Return a sentence that says why work waits."""
         if self._has_its_turns(work):
             own = _counted(self._by_owner.count_of(work.owner), needed.work)
-            return f"its turn: {own} of this owner under way, as many as may be ({self._setting})"
+            return f"its turn: {own} of this owner under way, which is the limit ({self._setting})"
         others = _counted(len(self), needed.work)
         if self._is_full:
-            return f"its turn: {others} under way, as many as may be ({self._setting})"
+            return f"its turn: {others} under way, which is the limit ({self._setting})"
         if self.fits(work):
-            return "its turn: what waits before it needs more memory"
+            return "its turn: an earlier one waits for more memory"
         taken = f"{in_words(self.bytes)} of {in_words(self._by_owner.most)}"
         return f"memory: it needs about {needed}; {taken} are taken, with {others} under way"
 

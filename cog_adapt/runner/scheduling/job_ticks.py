@@ -71,7 +71,7 @@ def abandon(job: Job) -> None:
     """Close work without a caller; log errors of its clean-up, which no caller would see."""
     try:
         job.work.close()
-    except BaseException:  # the thread must outlive any model's clean-up
+    except BaseException:  # the thread must survive the clean-up of any model
         logger.exception("abandoned work failed while it was closed")
 
 

@@ -19,7 +19,7 @@ from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.scheduling.tickets import Ticket
 
 T = TypeVar("T")
-_SWITCH_SECONDS = 0.0005  # Python's own is ten times as long
+_SWITCH_SECONDS = 0.0005  # Python's own interval is ten times as long
 
 
 class Reading:
@@ -54,7 +54,7 @@ def _giving_way(read: Callable[[], T]) -> T:
     """Read while other threads run in between; the process's two switches are restored."""
     usual, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(min(usual, _SWITCH_SECONDS))
-    gc.disable()  # what is read has no cycles
+    gc.disable()  # the values read have no cycles
     try:
         return read()
     finally:

@@ -34,7 +34,7 @@ from gradient_check.phases.modes import scrub_thread
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_ROUND_SECONDS = 0.5  # of short work, after which a tick of long work comes
+_ROUND_SECONDS = 0.5  # of short work, after which one tick of long work runs
 
 
 class Scheduler:
@@ -47,7 +47,8 @@ class Scheduler:
 
     def __init__(self, name: str = "model", clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.explain: Explain = unchanged  # what work raised, to what its caller gets
+        # turns the error that work raised into the error for its caller
+        self.explain: Explain = unchanged
         self._inbox: SimpleQueue[Job | None] = SimpleQueue()
         self._virtual = VirtualTime()
         self._short: FairQueue[Job] = FairQueue(self._virtual)
@@ -123,7 +124,7 @@ class Scheduler:
         if not self._open:
             raise UnavailableError("the model runner is closed; make a new one.")
         self._inbox.put(job)
-        if not self._open:  # closed in between: the thread may have looked for the last time
+        if not self._open:  # closed meanwhile: the thread may have read its inbox for the last time
             job.outbox.put(
                 EndMessage(error=UnavailableError("the model runner was closed meanwhile."))
             )
@@ -175,7 +176,7 @@ class Scheduler:
         shares = self._run_together(job, others) if others else self._advance(job)
         for owner, share in shares:
             self._virtual.charge(owner, share * (self._clock() - began))
-        self._tick_began = None  # in no `finally`: a thread that dies here has to look hung
+        self._tick_began = None  # not in a `finally`: a thread that dies here has to look hung
         return len(shares)
 
     def _advance(self, job: Job) -> list[tuple[str, float]]:

@@ -81,9 +81,9 @@ class SharedRun(Generic[R]):
             return self._result
 
     def _concluded(self, opened: Callable[[], Any]) -> R:
-        done = opened()  # raises what the work raised: each follower's to see
+        done = opened()  # raises the error of the work in each follower
         if not self.followers:
-            raise UnavailableError("nobody waits for this run any more.")
+            raise UnavailableError("no request waits for this run any more.")
         return self._begun.conclude(done)
 
     def _note(self, progress: object) -> None:
@@ -95,9 +95,9 @@ class SharedRuns:
     """The runs in progress, by key."""
 
     def __init__(self) -> None:
-        # weak: where an exception cuts off even the leaving, the run goes with its followers
+        # weak: if an exception skips even the leaving, the run ends with its followers
         self._runs: WeakValueDictionary[Hashable, SharedRun[Any]] = WeakValueDictionary()
-        # re-entrant: a collection of garbage may close a follower, who leaves, at any allocation
+        # re-entrant: at any allocation a garbage collection may close a follower, which then leaves
         self._lock = threading.RLock()
         self._pool = ThreadPoolExecutor(2, "adapters")
 

@@ -38,7 +38,7 @@ class Outbox(SimpleQueue[Any]):
         super().put(message)
         wake = self._wake
         if wake is not None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so no caller waits any more
                 wake()
 
     async def filled(self) -> None:
@@ -47,7 +47,7 @@ class Outbox(SimpleQueue[Any]):
         loop = asyncio.get_running_loop()
         self._wake = lambda: loop.call_soon_threadsafe(came.set)
         try:
-            while self.empty():  # looked at after `_wake` is set, so none is missed
+            while self.empty():  # read after `_wake` is set, so that no item is missed
                 await came.wait()
                 came.clear()
         finally:

@@ -31,8 +31,9 @@ Judged = tuple[Check, list[Finding]]
 _TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 3e-2}
 _SEED = 0
 _MOST_SCALINGS = 30
-_PORTIONS = 4  # of the gradients of a large part of a module: two of a portion are there at a time
-_LARGE_PART = 0.5  # of the base: three times as much is there at once, the copy and two gradients
+_PORTIONS = 4  # of the gradients of a large part of a module: two portions are in memory at a time
+# share of the base: memory holds three times as much at once, the copy and two gradients
+_LARGE_PART = 0.5
 
 
 def probe_of(start: Start) -> tuple[dict[str, Tensor], Tensor]:
@@ -166,7 +167,7 @@ def _take_gradient(step: GradientStep, start: Start) -> None:
     """Take a finite gradient, lowering a float16 scale if that is needed."""
     for _ in range(_MOST_SCALINGS):
         step.gradients(probe_of(start), _SEED)
-        step.scaler.update()  # a float16 scale that overflowed is lowered; else nothing happens
+        step.scaler.update()  # lowers a float16 scale that overflowed; otherwise does nothing
         found = [p.grad for p in step.trained if p.grad is not None]
         if not step.precision.scaled or all(bool(g.isfinite().all()) for g in found):
             break

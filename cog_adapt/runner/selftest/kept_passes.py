@@ -20,7 +20,8 @@ from cog_adapt.runner.errors import InputError, StoreError
 _FOLDER = "selftest"
 _FORMAT = 1
 _MOST_BYTES = 65_536
-_MOST_PASSES = 32  # of other cards, versions and states of the code; the longest unused go first
+# for other cards, versions and states of the code; the longest unused pass is removed first
+_MOST_PASSES = 32
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +73,8 @@ class KeptPasses:
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def _remove_oldest(self) -> None:
-        with contextlib.suppress(OSError):  # another process removes too, or the folder is gone
+        # another process removed the file, or the folder is gone
+        with contextlib.suppress(OSError):
             files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime)
             for file in files[:-_MOST_PASSES]:
                 file.unlink(missing_ok=True)

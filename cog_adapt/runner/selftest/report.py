@@ -73,7 +73,7 @@ def check_writable(path: Path) -> None:
     folder = path.parent
     try:
         is_new, is_folder, has_folder = not path.exists(), path.is_dir(), folder.is_dir()
-    except OSError as error:  # a name that is too long, say
+    except OSError as error:  # for instance a name that is too long
         raise _unwritable(path, str(error.strerror)) from error
     if is_folder:
         raise _unwritable(path, "it is a folder")

@@ -46,8 +46,8 @@ from gradient_check.phases.replicas import copies_alive, serving_replica
 from gradient_check.phases.room import has_room
 
 Entry = Callable[..., object]
-_NEEDED = ("probe", "encode", "start")  # without these no gradient can be taken
-_MOST_TIMES = 2.2  # the weights, in float32: what the whole test takes on top of the base
+_NEEDED = ("probe", "encode", "start")  # without these methods no gradient can be computed
+_MOST_TIMES = 2.2  # times the weights in float32: memory of the whole test on top of the base
 _log = logging.getLogger(__name__)
 
 
@@ -65,7 +65,7 @@ def run_at_start(
         return _with_compiled_step(model, report, entry)
     quick = check_quickly(model, entry)
     if not quick.passed:
-        passes.drop(conditions)  # the next start tests all, and names the line
+        passes.drop(conditions)  # the next start runs the whole test, and names the line
     return SelfTestReport((replace(quick, findings=(*quick.findings, _of_kept(kept))),), QUICK)
 
 
@@ -136,7 +136,7 @@ def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
     promises = check_promises(model)
     if any(check.name in _NEEDED and check.status != "passed" for check in promises.checks):
         return SelfTestReport((promises,))
-    give_back_freed(model.precision.device)  # of the promises' copies
+    give_back_freed(model.precision.device)  # the memory of the promises' copies
     start = model.start(model.task.probe(), _recipe(model))
     precisions = dict.fromkeys((model.precision, _exact(model)))
     reports = [

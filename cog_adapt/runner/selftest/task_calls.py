@@ -73,7 +73,7 @@ class TaskCalls:
     def _remedy(self) -> str:
         """Return the arguments of a function in words, once they are known."""
         if not self.batch or self.targets is None:
-            return "Mend the line, or what it is given."
+            return "Correct the line, or its arguments."
         batch = ", ".join(f"{name} {tuple(each.shape)}" for name, each in self.batch.items())
         kind = str(self.targets.dtype).removeprefix("torch.")
         targets = f"{tuple(self.targets.shape)} of {kind}"

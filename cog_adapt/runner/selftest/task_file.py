@@ -33,7 +33,7 @@ def load_task(reference: str) -> Task:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     loader = spec.loader
-    wanted = "Mend the line, or install what it imports."
+    wanted = "Correct the line, or install the package that it imports."
     _explained(f"{path} cannot be loaded", lambda: loader.exec_module(module), wanted)
     kind = _named(module, name, path) if name else _only(module, path)
     _check_buildable(kind, path)
@@ -48,7 +48,7 @@ def load_model(task: Task, settings: RunnerSettings) -> LoadedModel:
     """
     name = type(task).__name__
     what = f"the model of {name} cannot be loaded"
-    wanted = f"Let {name}.load build the model that its weights are of."
+    wanted = f"Let {name}.load build the model that fits its weights."
     return _explained(what, lambda: LoadedModel(task, settings), wanted)
 
 
@@ -88,7 +88,7 @@ def _only(module: ModuleType, path: str) -> type[Task]:
     own = [k for k in vars(module).values() if _is_task(k) and k.__module__ == module.__name__]
     kinds = [kind for kind in own if not inspect.isabstract(kind)]
     if not kinds and len(own) == 1:
-        kinds = own  # what it lacks is said later
+        kinds = own  # a later check says what the class lacks
     if len(kinds) != 1:
         names = ", ".join(kind.__name__ for kind in kinds) or "none"
         raise ConfigError(

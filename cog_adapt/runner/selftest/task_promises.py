@@ -22,7 +22,7 @@ from gradient_check import GradientReport
 from gradient_check.findings.examination import Numbers
 from gradient_check.phases.census import Census
 
-_SAME = 1e-2  # of the largest loss: another batch size may add in another order
+_SAME = 1e-2  # share of the largest loss: another batch size may add in another order
 _PLAIN = "Return texts, numbers, booleans, None, and lists and dicts of these"
 
 
@@ -171,8 +171,8 @@ class _Promises(_Inputs):
                 "WARN",
                 "rows-depend",
                 f"an example's loss differs by {apart:.2g} when it is computed alone: held-out "
-                f"losses depend on the batch. {self._remedy_for_rows(module, losses)}, or, where "
-                "it is meant so, set `rows_are_independent = False`.",
+                f"losses depend on the batch. {self._remedy_for_rows(module, losses)}, or, if that "
+                "is intended, set `rows_are_independent = False`.",
             )
         return {"apart": apart}
 
@@ -208,6 +208,6 @@ class _Promises(_Inputs):
         again = self.predict(module, turned, SEED + 1)
         is_same = alike(answers, list(reversed(again)))
         if not is_same and alike(answers, self.predict(module, self.batch, SEED + 1)):
-            what = "answers otherwise when the inputs come in another order"
+            what = "answers differently if the inputs come in another order"
             self.fail("predict", f"{what}. Answer each input by itself, in order")
         return {"answers": count}

@@ -85,8 +85,9 @@ class Adapters:
         decision = self._store.decisions.of_adapter(owner, known.id)
         if known.owner != owner or decision is None or not decision.receipt:
             raise InputError(
-                f"adapter {adapter_id[:_SHOWN]!r} has no receipt here: it was sent as a file, is "
-                "another's, or is older than receipts. Make it again from its examples."
+                f"adapter {adapter_id[:_SHOWN]!r} has no receipt here: it was sent as a file, "
+                "belongs to another owner, or is older than receipts. Make it again from its "
+                "examples."
             )
         return decision.receipt
 

@@ -49,7 +49,7 @@ class CheckpointFolder:
     ) -> None:
         self._folder = folder
         self._seconds = days * _SECONDS_A_DAY
-        # One: a state of all of a model's weights takes as much memory as it is written from.
+        # One thread: a checkpoint of all of a model's weights takes as much memory as the weights.
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._removed: OrderedDict[Path, None] = OrderedDict()
         self._most_bytes = most_bytes
@@ -113,8 +113,9 @@ class CheckpointFolder:
         """Keep no further checkpoint of a training."""
         self.remove(path)
         _log.warning(
-            "training %s goes on, but from its start if it is killed: its state has %d bytes; the "
-            "states of all may have %d (CHECKPOINT_BYTES), one owner's %d (CHECKPOINT_OWNER_BYTES)",
+            "training %s continues, but from its start if it is killed: its state has %d bytes; "
+            "all states together may have %d (CHECKPOINT_BYTES), one owner's %d "
+            "(CHECKPOINT_OWNER_BYTES)",
             path.stem,
             size,
             self._most_bytes,
@@ -124,7 +125,7 @@ class CheckpointFolder:
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Yield the checkpoints, and the drafts of those that were being written."""
         for path in self._folder.glob("*.safetensors*"):
-            with contextlib.suppress(FileNotFoundError):  # another process was first
+            with contextlib.suppress(FileNotFoundError):  # another process removed it first
                 yield path, path.stat()
 
 

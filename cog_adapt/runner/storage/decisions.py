@@ -22,8 +22,8 @@ from cog_adapt.runner.storage.index import place_of
 BASE = "base"
 _NAME = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16}|base)\.json")
 MOST_IN_MEMORY = 1024
-MOST_OF_OWNER = 10_000  # on disk; adapters are bounded by their bytes
-_MOST_LOOKED_AT = 64  # of a family, the latest first
+MOST_OF_OWNER = 10_000  # decisions of an owner on disk; adapters are bounded by their bytes
+_MOST_LOOKED_AT = 64  # the latest decisions of a family
 Wanted = Callable[[tuple[str, ...]], bool]
 OnDrop = Callable[[str, "Decision"], None]
 logger = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class Decisions:
         try:
             write_whole(folder / decision.file_name, json.dumps(asdict(decision)).encode())
         except StoreError as error:
-            logger.warning("what was decided for %s is in memory only: %s", decision.key, error)
+            logger.warning("the decision for %s is in memory only: %s", decision.key, error)
             return
         for name in self._names(owner, lambda _name: True)[MOST_OF_OWNER:]:
             self._drop(owner, name)

@@ -73,7 +73,7 @@ class Disk:
             most, most_of_owner = self._by_owner.most, self._by_owner.most_of("")
             raise StoreError(
                 f"the disk's budget for adapters ({most:,} bytes, {most_of_owner:,} an owner) "
-                "is full of pinned and named ones. Remove some, or take pins off."
+                "is full of pinned and named ones. Remove some, or unpin some."
             )
         return chosen
 

@@ -70,7 +70,7 @@ class Folder:
             return path.read_bytes()
         except OSError as error:
             raise WeightsError(
-                f"{path.name} cannot be read: {error}. Mend the folder of WEIGHTS_DIR."
+                f"{path.name} cannot be read: {error}. Repair the folder of WEIGHTS_DIR."
             ) from error
 
     def read_metadata(self, key: Key, owner: str | None) -> Metadata | None:
@@ -119,13 +119,13 @@ class Folder:
             ) from error
         with file:
             _lock(file)
-            yield  # the end of the file's life is that of the lock
+            yield  # the lock ends with the file
 
     def use(self) -> None:
         """Mark the folder as in use by this process, until `close`."""
         if self._leave is not None or not self.root.is_dir():
             return
-        with suppress(OSError):  # a folder that cannot be written, or a disk without locks
+        with suppress(OSError):  # the folder cannot be written, or the disk has no locks
             descriptor = os.open(self.root / _IN_USE, os.O_WRONLY | os.O_CREAT, 0o666)
             self._leave = weakref.finalize(self, os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -206,7 +206,7 @@ def checked_content(content: bytes, adapter_id: str) -> Adapter:
     if adapter.id != adapter_id:
         raise WeightsError(
             f"adapter {adapter_id} is damaged: its file has the digest {adapter.id}. Make it again "
-            "from its examples, or bring its file back from a copy."
+            "from its examples, or restore its file from a copy."
         )
     return adapter
 

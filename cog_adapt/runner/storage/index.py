@@ -25,7 +25,7 @@ class Index:
     def __init__(self) -> None:
         self._places: dict[str, dict[str, Metadata]] = {}
         self._names: dict[tuple[str, str], dict[int, str]] = {}
-        self._shared: dict[str, dict[Key, None]] = {}  # by id and by name
+        self._shared: dict[str, dict[Key, None]] = {}  # shared adapters, by id and by name
         self._last: dict[str, dict[str, int]] = {}
 
     def __len__(self) -> int:
@@ -97,7 +97,8 @@ class Index:
                 del self._shared[text]
         if known.name is not None:
             versions = self._names.get((key[0], known.name), {})
-            if versions.get(version_of(known)) == key[1]:  # two may have it from long ago
+            # two old adapters may have the same version
+            if versions.get(version_of(known)) == key[1]:
                 del versions[version_of(known)]
             if not versions:
                 self._names.pop((key[0], known.name), None)

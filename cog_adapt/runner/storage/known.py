@@ -26,7 +26,7 @@ from cog_adapt.runner.storage.remote import Remote
 
 Watcher = Callable[[str, str, dict[str, Any] | None], None]
 NextVersion = Callable[[str], int]
-WRITE_USES_SECONDS = 60.0  # how late the files may know of hits and last use
+WRITE_USES_SECONDS = 60.0  # how late the files may learn of hits and last uses
 logger = logging.getLogger(__name__)
 
 
@@ -113,7 +113,7 @@ class KnownAdapters:
         """Count a use; files are updated at the next use a minute later, or at the end."""
         with self._lock:
             known = self.index.get(key)
-            if known is None:  # removed while it was read, which costs no answer
+            if known is None:  # it was removed while it was read, which affects no answer
                 return
             self.index[key] = replace(known, hits=known.hits + 1, used_at=now())
             first = self._used.setdefault(key, time.monotonic())
@@ -164,7 +164,7 @@ class KnownAdapters:
         with self._lock:
             before = self.index[key].owner if key in self.index else known.owner
             self.index[key] = known
-        if before != known.owner:  # a place has got its owner's name
+        if before != known.owner:  # the place now has its owner's name
             self._tell(before, key[1], None)
         self._tell(known.owner, key[1], known)
 
@@ -191,7 +191,7 @@ class KnownAdapters:
 
     def _write(self, key: Key) -> None:
         known = self.index.get(key)
-        if known is None:  # removed meanwhile
+        if known is None:  # it was removed meanwhile
             return
         self._folder.write_metadata(key, known)
         self._tell(known.owner, key[1], known)
@@ -208,7 +208,7 @@ def _write_far_away(remote: Remote, key: Key, known: Metadata) -> None:
     try:
         remote.write_metadata(key, known)
     except StoreError as error:
-        logger.warning("what is known of adapter %s lies on this disk only: %s", key[1], error)
+        logger.warning("the metadata of adapter %s is on this disk only: %s", key[1], error)
 
 
 def _with_uses(known: Metadata, here: Metadata | None) -> Metadata:

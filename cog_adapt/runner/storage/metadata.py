@@ -16,7 +16,7 @@ from cog_adapt.adapter_rule import is_expired
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.modules.adapters import Adapter
 
-_Content = bytes  # which a field of `Metadata` is called too
+_Content = bytes  # `Metadata` has a field named `bytes` too
 _PACKAGES = ("torch", "transformers", "safetensors", "cog-adapt")
 
 

@@ -26,7 +26,7 @@ def check_name(name: object) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name) or is_id(name):
         raise InputError(
             f"name is {repr(name)[:_SHOWN]}; a name has 1 to 64 letters, digits, '.', '_' or '-', "
-            "begins with a letter or digit, and is no id of 16 hex digits. Choose such a one."
+            "begins with a letter or digit, and is no id of 16 hex digits. Choose such a name."
         )
     return name
 

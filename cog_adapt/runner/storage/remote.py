@@ -13,7 +13,7 @@ from cog_adapt.runner.storage.index import Key
 from cog_adapt.runner.storage.metadata import Metadata
 from cog_adapt.runner.storage.names import is_id
 
-_NOBODY = "nobody"  # the place of adapters without an owner: a folder cannot be called ""
+_NOBODY = "nobody"  # the place of adapters without an owner: a folder cannot have the name ""
 
 
 class Remote:

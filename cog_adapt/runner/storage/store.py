@@ -28,7 +28,7 @@ from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
 
 _UNBOUNDED = StorageBudgets(memory=2**62, memory_of_owner=2**62, disk=2**62, disk_of_owner=2**62)
-_CLEANING_SECONDS = 60.0  # between looks at the age of all
+_CLEANING_SECONDS = 60.0  # between two checks of the ages of all adapters
 logger = logging.getLogger(__name__)
 
 
@@ -61,7 +61,7 @@ class AdapterStore:
             self._folder.use()
         self._tiers = Tiers(self._folder, self._budgets, remote)
         self._known = KnownAdapters(self._folder, remote)
-        self.decisions = Decisions(folder)  # each goes with its adapter
+        self.decisions = Decisions(folder)  # a decision is removed with its adapter
         self._known.watch(self.decisions.on_change)
         self._next_cleaning = 0.0
         for key, known in self._known.index.items():
@@ -81,7 +81,7 @@ class AdapterStore:
         content = adapter.to_bytes()
         path, gone = self._tiers.write(key, adapter, content, index=self._known.index)
         if self._serves:
-            self._folder.use()  # there may have been no folder before
+            self._folder.use()  # the folder may not have existed before
         self._forget(gone)
         known = Metadata.of(adapter, size=len(content), owner=owner, made=made or Provenance())
         self._known.add(key, known)
@@ -106,7 +106,7 @@ class AdapterStore:
             key = self._known.find(reference, Asker(owner, sees_all))
         except AdapterNotFound:
             own = (place_of(owner), reference)
-            is_unwritten = own not in self._known.index  # as where the disk is full
+            is_unwritten = own not in self._known.index  # for instance because the disk is full
             adapter = self._tiers.recent(own) if is_unwritten else None
             if adapter is None:
                 raise
@@ -245,7 +245,9 @@ class AdapterStore:
             try:
                 self._tiers.forget(key)
             except StoreError as error:
-                logger.warning("adapter %s is over its time, and stays: %s", key[1], error)
+                logger.warning(
+                    "adapter %s has expired, but could not be removed: %s", key[1], error
+                )
                 continue
             self._known.forget(key)
 

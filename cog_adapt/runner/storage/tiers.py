@@ -115,7 +115,7 @@ class Tiers:
         try:
             self.remote.write(key, self.folder.read(key))
         except (StoreError, WeightsError) as error:
-            logger.warning("adapter %s lies on this disk only: %s", key[1], error)
+            logger.warning("adapter %s is on this disk only: %s", key[1], error)
 
     def gauges(self) -> dict[str, float]:
         """Return the bytes, count, hits and misses of each tier."""
@@ -137,7 +137,7 @@ class Tiers:
         try:
             _, gone = self._write_file(key, content, index)
         except StoreError as error:
-            logger.warning("adapter %s stays far away: %s", key[1], error)
+            logger.warning("adapter %s stays in ADAPTER_STORE alone: %s", key[1], error)
             return adapter, ()
         return adapter, gone
 

@@ -24,8 +24,8 @@ def named(task: Task, error: BaseException) -> BaseException:
     if not hook:
         return error
     found = TaskError(
-        f"{type(task).__name__}.{hook} raised {_said(error)}. Send what it reads, or mend it: its "
-        "traceback has the line."
+        f"{type(task).__name__}.{hook} raised {_said(error)}. Send inputs that it can read, or "
+        "correct it: the traceback shows the line."
     )
     found.__cause__ = error
     return found

@@ -12,13 +12,13 @@ from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.task.task import Task, decodes
 
-MOST_CHARACTERS = 4 * 2**20  # of all inputs of a request: about 10 s of ticks
-# Of a tick. The tokenizer of MiniLM takes 0.5 to 1 microseconds for a character of English, and 2.7
-# at worst (Chinese, long words): 8 ms, or 22. Inputs whose tokens are too many for one forward are
+MOST_CHARACTERS = 4 * 2**20  # in all inputs of a request: about 10 s of ticks
+# In a tick. The tokenizer of MiniLM takes 0.5 to 1 microseconds for a character of English, and 2.7
+# at worst (Chinese, long words): 8 ms, or 22. Inputs with too many tokens for one forward are
 # tokenized twice, so the worst is 44 ms. 32 texts of 256 characters still are one tick. One input
 # is never cut: `Task.max_characters` bounds it, by default to twice as many.
 TICK_CHARACTERS = 8_192
-# Of two inputs that are compared in a tick that does nothing else: 2.7 microseconds each are 49 ms
+# In two inputs that are compared in a tick of their own: 2.7 microseconds each are 49 ms
 PAIR_CHARACTERS = 18_000
 
 

@@ -51,7 +51,7 @@ def check_apart(labels: Sequence[object]) -> None:
         if first != label:
             raise InputError(
                 f"the labels {ascii(first):.80} and {ascii(label):.80} look the same: they differ "
-                "in white space, in characters that are not seen, or in how Unicode writes one. "
+                "in white space, in invisible characters, or in how Unicode writes one. "
                 "Write both the same way, or rename one."
             )
 

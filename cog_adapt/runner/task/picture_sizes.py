@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-# As PNG, JPEG, GIF, WebP and TIFF begin; two letters of BMP may be a text's
+# The first characters of PNG, JPEG, GIF, WebP and TIFF; BMP's two letters may begin a text
 _BASE64 = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "SUkqA", "TU0AK")
 _BMP_HEADERS = (12, 40, 52, 56, 64, 108, 124)
 _MARK_BYTES = 12
-# Marks of JPEG that come before a picture's size and have no length
+# Markers of JPEG that precede a picture's size and have no length
 _ALONE = {0x01, *range(0xD0, 0xD9)}
 _SIZES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
-_WIDTH, _HEIGHT, _SHORT = 256, 257, 3  # of TIFF
+_WIDTH, _HEIGHT, _SHORT = 256, 257, 3  # tags and a type of TIFF
 _MOST_MARKS = 10_000
 
 
@@ -62,7 +62,7 @@ def _file(value: object) -> BinaryIO | None:
         value = value.partition(",")[2]
     if not value.lstrip().startswith(_BASE64):
         return None
-    return io.BytesIO(b64decode(value + "=="))  # decoders that add what is missing are usual
+    return io.BytesIO(b64decode(value + "=="))  # usual decoders add the missing padding
 
 
 def _size(file: BinaryIO) -> tuple[int, int]:
@@ -119,7 +119,7 @@ def _jpeg(file: BinaryIO) -> tuple[int, int]:
         if mark in _SIZES:
             height, width = _numbers(file, place + 5, ">HH")
             return width, height
-        if mark == 0xFF:  # filling
+        if mark == 0xFF:  # a fill byte
             place += 1
         else:
             place += 2 if mark in _ALONE else 2 + _numbers(file, place + 2, ">H")[0]

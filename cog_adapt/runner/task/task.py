@@ -91,7 +91,7 @@ class Task(ABC):
     rank: int = 8
     lora_targets: str = ".*"
     head: str = r"head\..*"
-    blocks: str = "(?!)"  # matches nothing
+    blocks: str = "(?!)"  # a pattern that matches nothing
     unused: str = "(?!)"
     stop_gradients: str | tuple[str, ...] = ()
     reversed_gradients: Mapping[str, float] = MappingProxyType({})

@@ -200,7 +200,7 @@ async def _find_own(
     adapter = await adapters.find(asker, reference, owner, to_change=True)
     if not may_change(asker, adapter["owner"]):
         raise Forbidden(
-            f"adapter {reference[:80]!r} is shared with you; only its owner changes it, or has "
+            f"adapter {reference[:80]!r} is shared with you; only its owner may change it or get "
             "its receipt."
         )
     return adapter
@@ -218,7 +218,9 @@ def _check_receiver(asker: Asker, changes: dict[str, Any]) -> None:
     if not asker.sees_all:
         raise Forbidden("only a key with the scope `admin` gives an adapter to another owner.")
     if len(changes) > 1:
-        raise InvalidRequest("owner is changed alone. Send the rest before or after.", _OWNER)
+        raise InvalidRequest(
+            "owner must be changed alone. Send the other changes before or after.", _OWNER
+        )
     if not isinstance(changes["owner"], str) or not OWNER_NAME.fullmatch(changes["owner"]):
         raise InvalidRequest(
             f"owner is {str(changes['owner'])[:80]!r}; it has 1 to 64 letters, digits, dots, '_', "

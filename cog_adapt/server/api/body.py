@@ -22,7 +22,7 @@ _EMPTY = msgspec.Raw(b"{}")
 _JSON_TYPE = re.compile(r"application/(?:[\w.!#$&^-]+\+)?json", re.IGNORECASE)
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 MOST_LEVELS = 127
-# Possessive, and content with a string that never ends: linear in time, constant in memory.
+# Possessive, and a string without an end counts too: linear in time, constant in memory.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _TOKENS = re.compile(_STRING.pattern + rb"|[\[{\]}:]", re.DOTALL)
 _ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
@@ -74,8 +74,8 @@ _REMEDIES = {
     "out of range": ". A whole number has at most 4,300 digits, another one at most 308 before its "
     "point. Write it shorter, or as a text in quotes.",
     "surrogate": ". A text holds half of a surrogate pair (\\ud800 to \\udfff). Leave it out.",
-    "was truncated": ". The JSON, or a surrogate pair (\\ud800 to \\udfff) in a text, ends before "
-    "its end. Send the rest.",
+    "was truncated": ". The JSON, or a surrogate pair (\\ud800 to \\udfff) in a text, is cut off. "
+    "Send it whole.",
 }
 """What to do, by a part of msgspec's own message."""
 
@@ -194,9 +194,10 @@ def levels(body: bytes) -> int:
     brackets = _STRING.sub(b"", body).translate(_ALL_SQUARE, _NO_BRACKETS)
     depth = 0
     while depth <= MOST_LEVELS and b"[]" in brackets:
-        brackets = brackets.replace(b"[]", b"")  # the innermost of every nest: one level
+        # removes the innermost brackets, which is one level
+        brackets = brackets.replace(b"[]", b"")
         depth += 1
-    return depth + brackets.count(b"[")  # those that are never closed
+    return depth + brackets.count(b"[")  # brackets that are never closed
 
 
 def find_duplicate(body: bytes, keys: Sequence[bytes], largest: bytes) -> str | None:

@@ -137,7 +137,7 @@ def caller_of(request: Request) -> RequestCaller:
     )
 
 
-# Coroutines, since FastAPI runs a plain function in a thread.
+# Coroutines, because FastAPI runs a plain function in a thread.
 async def _service(request: Request) -> PredictionService:
     return parts_of(request).service
 

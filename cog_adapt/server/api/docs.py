@@ -28,7 +28,7 @@ _KEPT = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-# Swagger UI sets styles on elements, and has pictures in its style sheet.
+# Swagger UI sets styles on elements, and its style sheet contains pictures.
 _POLICY = (
     "default-src 'none'; script-src 'self' {script}; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -48,12 +48,13 @@ router = APIRouter()
 async def page() -> Response:
     """Return the OpenAPI document as a page, to read and try."""
     answer = get_swagger_ui_html(
-        openapi_url="openapi.json",  # relative: the server may be behind a prefix
+        openapi_url="openapi.json",  # relative, because the server may be behind a prefix
         title="Cog",
         swagger_js_url=_address("swagger-ui-bundle.js"),
         swagger_css_url=_address("swagger-ui.css"),
         swagger_favicon_url=_address("favicon-32x32.png"),
-        swagger_ui_parameters={"validatorUrl": None},  # else it sends the document to swagger.io
+        # without this, Swagger UI sends the document to swagger.io
+        swagger_ui_parameters={"validatorUrl": None},
     )
     script = " ".join(_digest(text) for text in _INLINE.findall(bytes(answer.body)))
     answer.headers.update({**SAFE, "Content-Security-Policy": _POLICY.format(script=script)})
@@ -79,4 +80,5 @@ def _digest(script: bytes) -> str:
 
 
 def _address(name: str) -> str:
-    return f"docs/{name}?v={_VERSION}"  # kept for a year, and new with another version
+    # browsers cache the file for a year, and another version has another URL
+    return f"docs/{name}?v={_VERSION}"

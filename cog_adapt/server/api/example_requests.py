@@ -8,7 +8,7 @@ import msgspec
 from cog_adapt.server.errors import ExamplesError
 from cog_adapt.server.protocol import Kind
 
-FILE = Path("examples/requests.json")  # in the predictor's folder, as cog.yaml is
+FILE = Path("examples/requests.json")  # in the predictor's folder, like cog.yaml
 _MOST_BYTES = 2**20
 
 

@@ -32,7 +32,8 @@ _FAILED: Responses = {503: {"model": Report, "description": "It failed, or the m
 router = APIRouter()
 
 
-@router.api_route("/", methods=_READ, include_in_schema=False)  # Cog's own document has it
+# Cog's own document contains this route
+@router.api_route("/", methods=_READ, include_in_schema=False)
 async def root(service: ServiceDep) -> Response:
     """Return the paths of the server's endpoints, as Cog does."""
     body = {
@@ -45,7 +46,8 @@ async def root(service: ServiceDep) -> Response:
     schemas = service.schema().get("components", {}).get("schemas", {})
     if service.is_ready and "TrainingInput" in schemas:
         body |= _urls("training")
-    headers = None if service.settings.strict_cog else {"Vary": "Accept"}  # browsers get a page
+    # browsers get a page from this route
+    headers = None if service.settings.strict_cog else {"Vary": "Accept"}
     return json_response(body, 200, headers)
 
 
@@ -57,7 +59,8 @@ def _urls(noun: str) -> dict[str, str]:
     }
 
 
-@router.api_route("/health-check", methods=_READ, include_in_schema=False)  # and this
+# Cog's own document contains this route too
+@router.api_route("/health-check", methods=_READ, include_in_schema=False)
 async def health_check(monitor: MonitorDep) -> Response:
     """Answer Cog's health check: always 200."""
     return json_response(await monitor.report())
@@ -89,7 +92,7 @@ async def openapi(request: Request, service: ServiceDep) -> Response:
         return json_response({"error": "OpenAPI schema not available"}, 503, headers)
     if service.settings.strict_cog:
         return json_response(service.schema())
-    # In a thread: FastAPI's part is made at the first request, which takes some 30 ms.
+    # In a thread: FastAPI's part is built at the first request, which takes some 30 ms.
     document = await asyncio.to_thread(whole_document, request.app, service.schema())
     return json_response(document)
 

@@ -58,7 +58,7 @@ def _read_event_id(text: str) -> int:
     return int(text)
 
 
-# What the readers raise passes through FastAPI: so the answers to wrong values stay in Cog's form.
+# The readers' errors pass through FastAPI, so answers to wrong values stay in Cog's form.
 _Statuses = Annotated[
     list[Status],
     BeforeValidator(_read_statuses),
@@ -84,7 +84,8 @@ async def _last_event_id(last_event_id: _LastEventId = 0) -> int:
     return last_event_id
 
 
-_LastEventIdDep = Annotated[int, Depends(_last_event_id)]  # before the id in the path is read
+# reads the header before the id in the path
+_LastEventIdDep = Annotated[int, Depends(_last_event_id)]
 _LOOKS = refusals(400, 404, 409, 503)
 _FOLLOWS: dict[str, Any] = {"response_class": Response, "responses": STREAM | _LOOKS}
 

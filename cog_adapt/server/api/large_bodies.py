@@ -23,7 +23,7 @@ from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import InputValidator
 
 LARGE_BYTES = 2**16
-_MOST_VALUES = 10_000_000  # about 700 MB as Python's objects
+_MOST_VALUES = 10_000_000  # about 700 MB as Python objects
 _PIECE = 2**20
 _SECONDS = 60.0
 _ERRORS: dict[str, type[BodyError]] = {
@@ -103,7 +103,7 @@ class LargeBodies:
             self._end()
             raise ShapeError(
                 f"The body of {job.size:,} bytes could not be read within {_SECONDS:g} s, or in "
-                "the memory that there is. Send less at once, or large texts as files."
+                "the memory that is left. Send less at once, or large texts as files."
             ) from error
 
     def _answer(
@@ -155,7 +155,7 @@ def _receive(connection: "Connection[Any, Any]", size: int) -> bytes:
 
 def serve(connection: "Connection[Any, Any]") -> None:
     """Read bodies until the front process is gone; the main function of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the front process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the front process
     os.nice(5)
     with contextlib.suppress(EOFError, OSError):
         while True:

@@ -41,7 +41,8 @@ from cog_adapt.server.schema.document import (
 )
 from cog_adapt.server.schema.types import Schema
 
-_PREFIX = "Mirror."  # a dot: an input with choices is a component too, and has none in its name
+# with a dot, because an input with choices is a component too, and its name has no dot
+_PREFIX = "Mirror."
 _STREAM = {"text/event-stream": {"schema": reference(f"{_PREFIX}{Event.__name__}")}}
 _LINKED = {"show": "get", "events": "events_get", "deliveries": "deliveries_get", "once": "put"}
 _REPLAYED = {
@@ -56,7 +57,7 @@ _CANCELLED: Responses = refusals(400, 409) | {
     404: {"model": Nothing, "description": "There is none"}
 }
 _Headers = Annotated[RunHeaders, Header()]
-_described = APIRouter()  # what `predictions.py` answers, which reads its requests itself
+_described = APIRouter()  # routes that `predictions.py` answers, which reads their requests itself
 
 
 def _answers(noun: str, done: dict[str, Any] | None = None) -> Responses:
@@ -132,7 +133,7 @@ def whole_document(app: FastAPI, cogs: Schema) -> dict[str, Any]:
         app: with the server's routes, and those that its owner added.
         cogs: as `cog build` bundles it; it is not changed.
     """
-    if app.openapi_schema is None:  # FastAPI's own place for it
+    if app.openapi_schema is None:  # the attribute in which FastAPI itself caches its document
         app.openapi_schema = _describe(app.routes)
     own, whole = app.openapi_schema, cogs
     for endpoint in (PREDICTIONS, TRAININGS):

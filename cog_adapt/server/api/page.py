@@ -31,7 +31,8 @@ _POLICY = (
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
     "trusted-types lit-html"
 )
-_OWN_SOURCES = "'self' data: blob:"  # no other host: an output would tell it who looks at it
+# no other host, which would learn from an output who looks at it
+_OWN_SOURCES = "'self' data: blob:"
 _CHECKED = "no-cache"
 _KEPT = "public, max-age=31536000, immutable"
 

@@ -11,7 +11,8 @@ from pydantic.json_schema import SkipJsonSchema
 from cog_adapt.server.errors import InvalidRequest
 
 MOST_A_PAGE: Final = 1000
-NUMBER: Final = re.compile(r"[0-9]{1,15}")  # more digits than int() takes would be a fault of ours
+# int() refuses longer numbers, which would be an internal error
+NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 
 def _read_limit(text: str) -> int:
@@ -22,7 +23,7 @@ def _read_limit(text: str) -> int:
     return int(text)
 
 
-# What the readers raise passes through FastAPI: so the answers to wrong values stay in Cog's form.
+# The readers' errors pass through FastAPI, so answers to wrong values stay in Cog's form.
 Limit = Annotated[
     int,
     Interval(ge=1, le=MOST_A_PAGE),

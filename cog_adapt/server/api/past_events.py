@@ -24,7 +24,7 @@ async def past_events(record: Record, after: int, write: Write) -> AsyncGenerato
     past += [("output", encode({"chunk": c, "index": i})) for i, c in enumerate(chunks)]
     past.append(("completed", encode(account)))
     events = [RunEvent(number, name, data) for number, (name, data) in enumerate(past, 1)]
-    if after >= len(events):  # the live stream had more numbers than the record can tell
+    if after >= len(events):  # the live stream had more numbers than the record has events
         events = [RunEvent(after + 1, events[-1].name, events[-1].data)]
         after = 0
     yield b"".join(write(event) for event in events if event.number > after)
@@ -33,7 +33,7 @@ async def past_events(record: Record, after: int, write: Write) -> AsyncGenerato
 def _metrics_of(record: Record) -> Iterator[dict[str, Any]]:
     """Yield the last values, under the dotted names of the live events."""
     groups: list[tuple[str, Any]] = [("", msgspec.json.decode(record.metrics))]
-    for name, value in groups:  # grows: what is inside a group is looked at after it
+    for name, value in groups:  # the list grows: the items of a group are read after the group
         if isinstance(value, dict):
             groups += [(f"{name}.{key}" if name else key, inner) for key, inner in value.items()]
         elif name != "predict_time":

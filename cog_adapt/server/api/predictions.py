@@ -61,7 +61,8 @@ class PredictionRoutes:
         asked = await call.parser.read(request, prediction_id)
         key = prediction_id, call.caller.owner
         lock = self._arriving.setdefault(key, asyncio.Lock())
-        async with lock:  # of equal ones that come at once, one starts it and the others find it
+        # of equal requests that arrive at once, one starts the run and the others find it
+        async with lock:
             known = await self._find(call, asked)
             if known is not None:
                 return known
@@ -114,7 +115,8 @@ class PredictionRoutes:
                 return json_response(prediction.progress(), 202)
         else:
             await self._end_with_client(call, prediction)
-        if prediction.written is not None:  # who may ask for it again, finds it after any crash
+        # the caller may ask for it again, and finds it after any crash
+        if prediction.written is not None:
             await asyncio.shield(prediction.written)
         return json_response(prediction.answer())
 
@@ -181,7 +183,7 @@ def _check_scope(request: Request, kind: Kind) -> None:
 
 def _join(call: _Call, asked: PredictionSpec, running: Prediction) -> Response:
     """Answer a PUT whose id is running, without starting a run."""
-    is_checked = asked.input and not call.is_strict  # none: whatever its input is
+    is_checked = asked.input and not call.is_strict  # without an input, any running input fits
     if is_checked and call.parser.fitted(asked).digest != running.request.digest:
         raise _other_input(running.id)
     if not asked.is_stream:

@@ -118,7 +118,7 @@ class RequestParser:
             reason = f"retries is {body.retries}; allowed: 0 to {_MOST_RETRIES}."
             raise ShapeError(reason, ("body", "retries"))
         fault = None if body.webhook is None else self._webhooks.find_fault(body.webhook)
-        if fault is not None and not self._strict:  # Cog ignores it
+        if fault is not None and not self._strict:  # Cog ignores a wrong webhook
             raise InvalidRequest(f"webhook: {fault}", ("body", "webhook"))
 
     def check_stream(self, request: PredictionSpec) -> None:
@@ -180,7 +180,7 @@ class RequestParser:
             return self._service.validator(self.kind)
         except KeyError as error:
             raise NotReady(
-                f"the code for {NOUNS[self.kind]}s does not load; why is in setup.logs of "
+                f"the code for {NOUNS[self.kind]}s does not load; the reason is in setup.logs of "
                 "GET /health-check."
             ) from error
 

@@ -42,7 +42,7 @@ STATUSES: dict[type[errors.RequestError], int] = {
     errors.AdapterTimeout: 504,
     errors.DiskFull: 507,
 }
-_GONE = 499  # nobody reads it; nginx writes it so
+_GONE = 499  # no client reads this status; nginx logs it
 _REASONS = {404: "there is no such page", 405: "this method is not allowed here"}
 _Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 log = structlog.get_logger()
@@ -94,7 +94,7 @@ def error_response(error: errors.RequestError, *, strict: bool) -> Response:
         problem = Problem(error.location or ("body",), reason, error.kind)
         return json_response({"detail": [problem]}, status)
     if isinstance(error, errors.NotStreamable):
-        return json_response({"error": reason}, status)  # Cog has no status here
+        return json_response({"error": reason}, status)  # Cog sends no status here
     headers = {}
     if error.retry_after is not None and not strict:
         headers["Retry-After"] = str(error.retry_after)

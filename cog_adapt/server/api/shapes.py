@@ -24,7 +24,7 @@ T = TypeVar("T")
 Status = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 _EventName = Literal["start", "output", "logs", "completed"]
 _Maybe: TypeAlias = Annotated[T | SkipJsonSchema[None], Field(json_schema_extra={"nullable": True})]
-_Left: TypeAlias = T | SkipJsonSchema[None]  # not null, but perhaps not there
+_Left: TypeAlias = T | SkipJsonSchema[None]  # the field may be absent, but not null
 PathId = Annotated[str, Path(json_schema_extra=_ID)]
 
 

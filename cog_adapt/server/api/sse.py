@@ -15,7 +15,7 @@ from cog_adapt.server.service.prediction import encode
 
 KEEP_ALIVE_SECONDS = 15.0
 _LINE_ENDS = [(prefix.encode(), b"\\u%04x" % ord(prefix)) for prefix in "\u2028\u2029\u0085"]
-_LINE_BREAK = re.compile(rb"\r\n|\r|\n")  # what ends a line for a reader of the stream
+_LINE_BREAK = re.compile(rb"\r\n|\r|\n")  # a reader of the stream ends a line at each of these
 _KEEP_ALIVE = b":\n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream"),

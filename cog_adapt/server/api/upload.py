@@ -40,7 +40,7 @@ class UploadCounter:
             yield
         finally:
             self._of_owner[owner] -= 1
-            self._of_owner += Counter()  # forgets who has none
+            self._of_owner += Counter()  # removes owners with a count of 0
 
 
 async def receive_file(request: Request, path: Path, most_bytes: int) -> None:

@@ -30,8 +30,9 @@ PORT_ATTEMPTS = 3
 BUSY_ATTEMPTS = 40
 BUSY_PAUSE = 0.05
 STOP_SECONDS = 20.0
-ANSWER_SECONDS = 1800.0  # a training answers at its end
-NO_VALIDATION = "Failed to compile input schema validator"  # coglet logs this, and becomes READY
+ANSWER_SECONDS = 1800.0  # a training is answered only at its end
+# coglet logs this, and becomes READY nevertheless
+NO_VALIDATION = "Failed to compile input schema validator"
 
 
 class ServerStartError(Exception):
@@ -174,7 +175,7 @@ def _on_a_free_port(
 def _environment(predict: str, train: str | None, env: Mapping[str, str]) -> dict[str, str]:
     """Return this process's variables, except those that configure Cog, and the given ones."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
-    # coglet starts its worker as `python`, which has to be an interpreter that has cog.
+    # coglet starts its worker as `python`, which must be an interpreter with cog installed.
     kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     stubs = {"COG_PREDICT_TYPE_STUB": predict} | ({"COG_TRAIN_TYPE_STUB": train} if train else {})
     return kept | python_path() | stubs | dict(env)

@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.text import Text
 
 _WIDTH = 24  # characters of a metric
-STEP = ".step"  # a metric whose name ends so counts up to the input `steps`
+STEP = ".step"  # a metric with this ending counts up to the input `steps`
 
 
 class Display:
@@ -79,14 +79,14 @@ class Display:
         match name:
             case "queued":
                 self.phase(f"queued, position {data.get('position')}")
-            case "start":  # from here on the clock counts the run, not the setup before it
+            case "start":  # from here on the clock measures the run, not the setup before it
                 self._progress.reset(self._task, description="running")
             case "log":
                 self.log(str(data.get("data", "")))
             case "metric":
                 self._show_metric(str(data["name"]), data.get("value"))
             case "output" if self.streams_text:
-                self._progress.stop()  # text that grows and a bar below it cannot share a screen
+                self._progress.stop()  # text that grows cannot share a screen with a bar below it
                 self._write(str(data.get("chunk", "")))
 
     def log(self, text: str) -> None:

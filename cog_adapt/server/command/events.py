@@ -16,7 +16,7 @@ from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.protocol import Kind
 
 Event = tuple[str, dict[str, Any]]
-_POLL = 0.5  # s between requests for a record whose stream broke off
+_POLL = 0.5  # s between requests for a record after its stream broke off
 _FINAL = ("succeeded", "failed", "canceled")
 
 
@@ -114,7 +114,8 @@ def _is_stream(response: httpx2.Response) -> bool:
 
 
 def _read(response: httpx2.Response) -> Iterator[Event]:
-    for event in httpx2.EventSource(response, max_event_size=None):  # outputs may be files
+    # outputs may contain files of any size
+    for event in httpx2.EventSource(response, max_event_size=None):
         data = event.json()
         if isinstance(data, dict):
             yield event.event, data

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-_PAUSE = 0.1  # s until a run that the server does not know yet is canceled again
+_PAUSE = 0.1  # s between attempts to cancel a run that the server does not know yet
 
 
 class Interrupted:
@@ -26,8 +26,8 @@ def canceling(cancel: Callable[[], bool], say: Callable[[str], None]) -> Iterato
         say: shows a message to the user.
     """
     state, ended = Interrupted(), threading.Event()
-    # The handler runs between any two bytecodes, also while a lock is held. So it does only what
-    # is safe then, and a thread does the rest.
+    # The handler runs between any two bytecodes, even while a lock is held. So it does only what is
+    # safe then, and a thread does the rest.
     pressed: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -96,7 +96,8 @@ def _start(kind: Kind, folder: Path, environment: Mapping[str, str]) -> subproce
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is for this process, which cancels first
+            # Ctrl-C reaches only this process, which cancels the run before it stops the server
+            start_new_session=True,
         )
 
 

@@ -53,7 +53,7 @@ def write_atomically(path: Path, text: str) -> None:
     ) as file:
         temporary = Path(file.name)
         file.write(text)
-    temporary.chmod(0o644)  # a temporary file is private; coglet may run as another user
+    temporary.chmod(0o644)  # a temporary file is private, but coglet may run as another user
     temporary.replace(path)
 
 
@@ -65,7 +65,8 @@ def write_document(output: Path | None) -> None:
     """
     try:
         references = find_references(os.environ, Path.cwd())
-        with contextlib.redirect_stdout(sys.stderr):  # a predictor's prints are not the document
+        # a predictor's prints must not become part of the document
+        with contextlib.redirect_stdout(sys.stderr):
             targets = {kind: load_reference(name) for kind, name in references.items()}
         schema = openapi_schema(targets.get("predict"), targets.get("train"))
     except ConfigError as error:

@@ -12,9 +12,9 @@ from pathlib import Path
 from cog_adapt.server.errors import InputError, StorageError
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,")
-_KEPT = re.compile(r"[^\w.-]+")  # a server's names must not lead out of the folder
+_KEPT = re.compile(r"[^\w.-]+")  # file names from a server must not lead out of the folder
 _UNKNOWN = "application/octet-stream"
-_MOST_HEADER = 100 * 2**20  # bytes, of safetensors
+_MOST_HEADER = 100 * 2**20  # bytes of safetensors' header
 Place = tuple[str | int, ...]
 
 

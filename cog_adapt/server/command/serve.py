@@ -129,5 +129,5 @@ def _import_top(name: str, finder: _FolderFinder) -> None:
         raise ImportError(f"{name!r} is the name of a module in use; rename the folder's")
     if known is None:
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        if spec.loader is not None:  # a folder without __init__.py has nothing to run
+        if spec.loader is not None:  # a folder without __init__.py contains no code to run
             spec.loader.exec_module(module)

@@ -56,7 +56,7 @@ def run_once(options: Options) -> int:
         UnavailableError: no server can run it.
         StorageError: a result cannot be written.
     """
-    # Imported here because of rich, without which `openapi` runs the user's code.
+    # Imported here because it needs rich, and `openapi` runs the user's code without rich.
     from cog_adapt.server.command.display import Display
 
     flags = read_flags(options.flags)

@@ -12,9 +12,9 @@ from cog_adapt.server.errors import ConfigError, InputError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# a name whose last part is a number is an address in an unusual spelling
+# a name with a number as its last part is an unusual spelling of an address
 _NAME = re.compile(r"(\*\.)?([a-z0-9_-]+\.)*(?!0x|[0-9]+$)[a-z0-9_-]+", re.ASCII)
-# other ranges hold disguised IPv4 addresses, or are not assigned
+# other ranges contain disguised IPv4 addresses, or are not assigned
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _REFUSED: list[tuple[str, _Network]] = [
     (name.replace("_", " "), ipaddress.ip_network(network))

@@ -244,11 +244,12 @@ def _decode(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
 
 
 def _new_decompressor() -> "zlib._Decompress":
-    return zlib.decompressobj(zlib.MAX_WBITS | 32)  # a header of gzip or of zlib
+    return zlib.decompressobj(zlib.MAX_WBITS | 32)  # accepts a header of gzip or of zlib
 
 
 async def _skip_body(response: httpx2.Response) -> None:
-    size = 0  # a body read to its end lets the connection be used again; a long one is not worth it
+    # a connection can be used again after its body was read; reading a long one is not worth it
+    size = 0
     async for piece in response.aiter_raw():
         size += len(piece)
         if size > _MOST_BYTES_OF_ANSWER:

@@ -59,7 +59,7 @@ class Transfer:
         try:
             data = stream.read(most, min(self.seconds_left(timeout), self._pace.left))
         except httpcore2.ReadTimeout:
-            self.seconds_left(timeout)  # where all of its time is over, that is the reason
+            self.seconds_left(timeout)  # if the whole time limit is over, that is the reason
             raise
         self._pace.note(time.monotonic() - began, len(data))
         if self._pace.left <= 0:
@@ -68,7 +68,7 @@ class Transfer:
 
     def follow(self, stream: httpcore2.NetworkStream) -> "TimedStream":
         """Return a connection that ends with this transfer."""
-        own = stream.get_extra_info("socket").dup()  # TLS takes the other one over
+        own = stream.get_extra_info("socket").dup()  # TLS takes over the socket itself
         with self._lock:
             self._sockets.append(own)
         if self.is_aborted:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from starlette.types import Scope
 
-_READ = 1000  # characters; a browser's header has a tenth of that
+_READ = 1000  # characters that are read; a browser's header has a tenth of that
 
 
 def weights(header: str) -> dict[str, float]:

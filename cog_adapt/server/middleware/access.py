@@ -11,7 +11,7 @@ from cog_adapt.server.middleware.keys import Scope
 ANY_KEY: Final = "any"
 Need = Scope | Literal["any"]
 
-OPEN = frozenset({"/healthz"})  # liveness: whoever restarts the container has no key
+OPEN = frozenset({"/healthz"})  # liveness: the system that restarts the container has no key
 _PAGE = re.compile(r"/playground(/|/assets/[A-Za-z0-9._-]+)?")
 _READ_ONLY = ("GET", "HEAD")
 
@@ -38,7 +38,7 @@ NEEDS: dict[str, Need] = {
     "GET /metrics": ANY_KEY,
     "GET /playground/examples.json": ANY_KEY,
     "GET /playground/server.json": ANY_KEY,
-    "DELETE /owners/{id}/data": ANY_KEY,  # one's own, of the kinds that the key opens
+    "DELETE /owners/{id}/data": ANY_KEY,  # the caller's own data, of the kinds that the key opens
     "GET /adapters": "predict",
     "POST /adapters": "predict",
     "GET /adapters/{id}": "predict",

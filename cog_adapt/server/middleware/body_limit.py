@@ -96,7 +96,7 @@ class BodyLimitMiddleware:
         try:
             await self._app(scope, body.receive, body.send)
         except ClientDisconnect:
-            if not body.refused:  # else it is the way in which the application heard of it
+            if not body.refused:  # after a refusal, this error only tells the application of it
                 raise
         finally:
             body.free()
@@ -109,7 +109,7 @@ def _announced(scope: Scope) -> int | None:
     length: int | None = 0
     for name, value in scope["headers"]:
         if name == b"content-length":
-            length = int(value)  # digits: the parser has refused anything else
+            length = int(value)  # digits only: the parser has refused anything else
         elif name == b"transfer-encoding":
             return None
     return length

@@ -38,7 +38,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _in_body = False
     _header_bytes = 0
     _has_large_headers = False
-    _progress = 0  # counts heads, pieces of bodies and ends: what lies between is bounded
+    _progress = 0  # counts heads, parts of bodies and ends: the time between two of them is bounded
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -47,7 +47,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.room.enter(self, client_of({"client": self.client}))
         sock: socket.socket | None = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            # the kernel ends a connection whose peer's window stays shut; uvicorn never would
+            # the kernel ends a connection whose peer takes nothing; uvicorn never would
             milliseconds = int(self.untaken_seconds * 1000)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
@@ -67,7 +67,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._deadline is None and not self._in_body:
-            self._start_deadline()  # uvicorn's own, for idle connections, ends with any byte
+            self._start_deadline()  # uvicorn's own timer, for idle connections, ends with any byte
         self._header_bytes += len(data)
         if self._header_bytes > self.max_header_bytes:
             self._has_large_headers = True

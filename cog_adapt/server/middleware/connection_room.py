@@ -6,8 +6,8 @@ from typing import Protocol
 
 _MOST = 8192
 _FEWEST = 16
-_SHARE_OF_FILES = 0.75  # what is left is for the database, the workers and webhooks
-_SHARE_OF_PEER = 0.75  # of all connections
+_SHARE_OF_FILES = 0.75  # the other files are for the database, the workers and webhooks
+_SHARE_OF_PEER = 0.75  # share of all connections
 
 
 class Closable(Protocol):
@@ -31,7 +31,7 @@ class ConnectionRoom:
         self._most_of_peer = max(1, int(self.most * _SHARE_OF_PEER))
         self._peers: dict[Closable, str] = {}
         self._counts: Counter[str] = Counter()
-        self._idle: dict[Closable, None] = {}  # in the order in which they became so
+        self._idle: dict[Closable, None] = {}  # in the order in which they became idle
         self._idle_of: dict[str, dict[Closable, None]] = {}
 
     def __len__(self) -> int:

@@ -113,7 +113,7 @@ def _key_of_line(line: str) -> Key:
     if unknown:
         raise ConfigError(f"scope {unknown[0]!r} is none of {', '.join(SCOPES)}.")
     if not _SHA256.fullmatch(digest):
-        # the value is not repeated: it may be a key that was pasted here by mistake
+        # without the value, which may be a key that was pasted here by mistake
         raise ConfigError(
             f"the third field has {len(digest)} characters; write 64 hex digits in lower case."
         )
@@ -167,7 +167,7 @@ class KeyRing:
             self._look_again()
         digest = hashlib.sha256(key).hexdigest()
         found = None
-        for known in self._keys:  # to the end, whichever it is: the time tells nothing
+        for known in self._keys:  # compares all keys, so that the time tells nothing about them
             if hmac.compare_digest(known.digest, digest):
                 found = known
         return found if found and time.time() < found.expires else None

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cog_adapt.server.telemetry.metrics import Metrics
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_GONE = 499  # what nginx writes for a client that left before its answer
+_GONE = 499  # nginx logs this status for a client that left before its answer
 
 
 class MetricsMiddleware:
@@ -55,7 +55,8 @@ class MetricsMiddleware:
 
     def _find_route(self, scope: Scope) -> str:
         endpoint = scope.get("endpoint")
-        key = endpoint, scope["method"]  # a wrong method has an endpoint, but no route
+        # a request with a wrong method has an endpoint, but no route
+        key = endpoint, scope["method"]
         template = self._templates.get(key)
         if template is None:
             template = _find_route(scope)

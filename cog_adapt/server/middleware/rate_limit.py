@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.responses import AsgiResponse
 
-_MAX_AMOUNT = 100_000  # a time is kept for each request in the window
+_MAX_AMOUNT = 100_000  # a time is stored for each request in the window
 _MAX_CALLERS = 100_000
 _READ_ONLY = frozenset({"GET", "HEAD", "OPTIONS"})
 _CANCEL = re.compile(r"/(predictions|trainings)/[^/]+/cancel")
@@ -124,7 +124,7 @@ class RateLimitMiddleware:
 
 
 def _is_counted(scope: Scope) -> bool:
-    # a cancel lowers the load; refused, it would keep the load up
+    # a cancel lowers the load; a refused cancel would keep the load up
     is_cancel = scope["method"] == "POST" and _CANCEL.fullmatch(scope["path"]) is not None
     return scope["method"] not in _READ_ONLY and not is_cancel
 
@@ -141,7 +141,7 @@ def client_of(scope: Scope) -> str:
     if ":" not in address:
         return address
     try:
-        # one subscriber has a whole /64, so its addresses are one caller
+        # one subscriber has a whole /64, so all of its addresses are one caller
         return str(ipaddress.IPv6Network((address, 64), strict=False))
     except ValueError:
         return address

@@ -24,7 +24,7 @@ from cog_adapt.server.errors import InputError
 from cog_adapt.server.records.cursors import read_cursor, write_cursor
 from cog_adapt.server.records.tables import Moment, adapter_labels, adapter_readers, adapters
 
-_MOST_OWNERS = 8  # of candidates: one is chosen, or a few are named
+_MOST_OWNERS = 8  # of candidates: the caller chooses one, or a message names a few
 
 
 class IndexPage(NamedTuple):
@@ -142,7 +142,7 @@ def find_adapter(
     Raises:
         SeveralOwners: the reference fits adapters of several owners.
     """
-    if "\0" in reference + (owner or ""):  # no text in PostgreSQL may hold it
+    if "\0" in reference + (owner or ""):  # no text in PostgreSQL can contain it
         return None
     meant = parse_reference(reference)
     rows = connection.scalars(_candidates(meant, asker, owner))
@@ -205,7 +205,7 @@ def _may_use(asker: Asker) -> ColumnElement[bool]:
 
 
 def _is_open_to(asker: Asker) -> ColumnElement[bool]:
-    # A set, not a look for each row: so a page of few among many takes an index to each.
+    # One set, not a check of each row: a page of few among many then uses an index of each.
     shared = select(adapter_readers.c.owner, adapter_readers.c.adapter_id).where(
         adapter_readers.c.reader.in_((asker.owner, EVERYBODY))
     )

@@ -36,7 +36,7 @@ def read_cursor(text: str | None, kind: type[T]) -> T | None:
     """
     if text is None:
         return None
-    refusal = f"cursor {text[:80]!r} is none of this server's; leave it out for the first page"
+    refusal = f"cursor {text[:80]!r} is not from this server; leave it out for the first page"
     if len(text) > _MOST_CHARACTERS:
         raise InputError(refusal)
     try:

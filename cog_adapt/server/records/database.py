@@ -16,7 +16,7 @@ from cog_adapt.server.errors import ConfigError
 _DRIVERS: Final = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg"}
 _BUSY_SECONDS: Final = 5
 _TRIES_EVERY: Final = 0.02  # seconds
-_MIGRATION_LOCK: Final = 0x636F67  # any number that every server of this project uses
+_MIGRATION_LOCK: Final = 0x636F67  # any number, the same for every server of this project
 _WRITES: Final = "writes"
 
 
@@ -55,7 +55,7 @@ def _read_url(url: str | None, data_dir: Path) -> URL:
         return URL.create(_DRIVERS["sqlite"], database=str(data_dir / "records.db"))
     try:
         address = make_url(url)
-    except (ArgumentError, ValueError) as error:  # ValueError: a wrong port
+    except (ArgumentError, ValueError) as error:  # ValueError is raised for a wrong port
         raise ConfigError(
             "DATABASE_URL is no SQLAlchemy URL; write it as postgresql://user:password@host/name"
         ) from error
@@ -89,7 +89,7 @@ def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite
     # `_begin_sqlite` sends BEGIN; sqlite3's own way would turn reads into writes half-way.
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("PRAGMA secure_delete=ON")  # what is forgotten is overwritten
+    connection.execute("PRAGMA secure_delete=ON")  # deleted rows are overwritten
     _write_ahead(connection)
 
 

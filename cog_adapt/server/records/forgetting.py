@@ -29,10 +29,10 @@ from cog_adapt.server.records.record import UNFINISHED, Delivery
 from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.tables import BLOB_COLUMNS, deliveries, records
 
-YOUNG_SECONDS: Final = 2 * 3600.0  # a sweep removes what is older and unused
-MOST_REWRITTEN: Final = 64 * 2**20  # bytes of a database: some 0.2 s
-MOST_SEARCHED: Final = 1000  # large values that are looked through for what they mention
-_BLOB_LOCK: Final = 0x636F69  # any number but those of migrations and leases
+YOUNG_SECONDS: Final = 2 * 3600.0  # a sweep removes large values that are older and unused
+MOST_REWRITTEN: Final = 64 * 2**20  # bytes of a database, which take some 0.2 s
+MOST_SEARCHED: Final = 1000  # large values that are searched for mentions
+_BLOB_LOCK: Final = 0x636F69  # any number except those of migrations and leases
 _TRIES: Final = 3
 
 
@@ -152,7 +152,7 @@ def overwrite(engine: Engine) -> bool:
     """
     if engine.dialect.name != "sqlite":
         return True
-    with contextlib.closing(engine.raw_connection()) as connection:  # outside of any transaction
+    with contextlib.closing(engine.raw_connection()) as connection:  # outside any transaction
         try:
             is_new = _rewrite(connection)
             return _empty_log(connection) and is_new

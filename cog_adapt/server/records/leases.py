@@ -32,9 +32,10 @@ from cog_adapt.server.records.tables import deliveries, records, servers
 
 LEASE: Final = timedelta(seconds=10)
 BEAT_SECONDS: Final = 2.0
-_TAKE_OVER_LOCK: Final = 0x636F68  # any number but that of the migrations
-_BOOT: Final = datetime(1970, 1, 1, tzinfo=UTC)  # as which the boot is written
-_BY_WALL_CLOCK: Final = datetime(2020, 1, 1, tzinfo=UTC)  # a lease of an earlier release is later
+_TAKE_OVER_LOCK: Final = 0x636F68  # any number except that of the migrations
+_BOOT: Final = datetime(1970, 1, 1, tzinfo=UTC)  # uptimes are written as times from here
+# a lease of an earlier release is later than this
+_BY_WALL_CLOCK: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def beat(connection: Connection, server: str) -> None:
@@ -67,7 +68,7 @@ def take_over(connection: Connection, server: str) -> list[dict[str, Any]]:
     Returns:
         the rows of the records, oldest first.
     """
-    if connection.dialect.name == "postgresql":  # SQLite has one writer at a time anyway
+    if connection.dialect.name == "postgresql":  # SQLite has only one writer at a time
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_TAKE_OVER_LOCK})"))
     dead = _find_dead(connection, server)
     connection.execute(
@@ -78,7 +79,7 @@ def take_over(connection: Connection, server: str) -> list[dict[str, Any]]:
     taken = connection.execute(
         update(records)
         .where(
-            records.c.kind.in_(get_args(Kind)),  # for the index
+            records.c.kind.in_(get_args(Kind)),  # lets the query use the index
             records.c.status.in_(UNFINISHED),
             _is_orphan(records, server, dead),
         )
@@ -113,7 +114,7 @@ def _is_over_on_server(other: Row[Any], now: datetime) -> bool:
 
 def _is_over_on_host(other: Row[Any], now: datetime) -> bool:
     if _boot_of(other.host) != _boot_of(_host()):
-        return True  # before the machine was started again
+        return True  # it was taken before this machine was started again
     if other.lease_until > _BY_WALL_CLOCK:
         return bool(other.lease_until < datetime.now(UTC))
     return bool(other.lease_until < now)

@@ -19,7 +19,8 @@ from cog_adapt.server.records.tables import KEY, deliveries, records
 from cog_adapt.server.records.transactions import to_storage_error
 
 THREADS: Final = 2
-_LATEST_ATTEMPT: Final = timedelta(minutes=5)  # none is planned later: the clock was set back
+# no attempt is planned later, unless the clock was set back
+_LATEST_ATTEMPT: Final = timedelta(minutes=5)
 T = TypeVar("T")
 
 
@@ -39,7 +40,7 @@ class Reader:
 
     async def find_record(self, record_id: str, kind: Kind, owner: str = "") -> Record | None:
         """Return a record with its large texts, or None."""
-        if "\0" in record_id:  # no text in PostgreSQL may hold it
+        if "\0" in record_id:  # no text in PostgreSQL can contain it
             return None
         key = zip(KEY, (kind, record_id, owner), strict=True)
         query = select(records).where(*(column == value for column, value in key))

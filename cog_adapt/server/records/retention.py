@@ -92,7 +92,8 @@ def delete_oldest(connection: Connection, owner: str | None = None) -> RemovedRe
 
 
 def _is_older(before: datetime) -> tuple[ColumnElement[bool], ...]:
-    return records.c.completed_at < before, records.c.created_at < before  # which has an index
+    # `created_at` has an index
+    return records.c.completed_at < before, records.c.created_at < before
 
 
 def _is_owed() -> ColumnElement[bool]:

@@ -128,7 +128,7 @@ def _restore(table: Table, row: Mapping[Any, Any], blobs: Blobs | None) -> dict[
 
 def _read(name: str, digest: str, blobs: Blobs | None) -> str | None:
     text = None if blobs is None else blobs.get(digest)
-    if text is None and name != "payload":  # half a request must not be run
+    if text is None and name != "payload":  # half of a request must not be run
         return f'{{"stored":"sha256:{digest}"}}'
     return text
 

@@ -16,7 +16,7 @@ from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.tables import BLOB_COLUMNS, deliveries, records
 from cog_adapt.server.settings import Settings
 
-LOW: Final = 0.9  # of the limit; from here on the oldest records give way
+LOW: Final = 0.9  # share of the limit from which the oldest records are removed
 NAME: Final = "records"
 
 
@@ -174,7 +174,7 @@ def measure(connection: Connection, size_of: Callable[[Iterable[str] | None], in
     by_owner = {
         owner: tables * text // whole + size_of(named.get(owner, ()))
         for owner, text in texts.items()
-        if owner  # rows take pages beside their texts; owners share them by their texts
+        if owner  # rows take pages besides their texts; each owner's share follows its texts
     }
     return SpaceUse(tables + size_of(None), by_owner)
 

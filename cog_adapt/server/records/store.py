@@ -38,8 +38,8 @@ from cog_adapt.server.records.tables import deliveries, records
 from cog_adapt.server.records.transactions import Transactions
 from cog_adapt.server.records.writer import Writer
 
-BLOB_GRACE_SECONDS: Final = 3600.0  # a row that names a younger blob may not be committed yet
-SHORT_GRACE_SECONDS: Final = 60.0  # where the disk is full: it takes seconds, unless clocks differ
+BLOB_GRACE_SECONDS: Final = 3600.0  # the row that names a younger blob may not be committed yet
+SHORT_GRACE_SECONDS: Final = 60.0  # for a full disk: a commit takes seconds, unless clocks differ
 
 
 _log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Records(RecordQueries):
         forgotten = await self._writer.call(partial(forget, chosen=chosen, blobs=self._blobs))
         if forgotten.removed and not await self._reader.run(lambda _: overwrite(self._engine)):
             _log.warning(
-                "traces of what was forgotten stay in SQLite's files: they are large, or in use"
+                "traces of removed data remain in SQLite's files: they are large, or in use"
             )
         return forgotten
 

@@ -25,7 +25,7 @@ metadata = MetaData()
 
 def to_text(moment: datetime) -> str:
     """Return a time in UTC as text that sorts like the times."""
-    # like isoformat(), which takes three times as long for each of the hot path's times
+    # like isoformat(), which takes three times as long for each time on the hot path
     return f"{msgspec.to_builtins(moment.astimezone(UTC))[:-1]}+00:00"
 
 
@@ -131,7 +131,7 @@ servers = Table(
 )
 
 KEY = (records.c.kind, records.c.id, records.c.owner)
-# An index of what the predictor keeps in files; `metadata` is the JSON that it says.
+# An index of the predictor's files; `metadata` is the JSON from the predictor.
 adapters = Table(
     "adapters",
     metadata,
@@ -150,7 +150,7 @@ adapters = Table(
     Index("adapters_by_id", "id"),
 )
 
-# Whom an adapter's owner lets use it; `*` is everybody.
+# The owners who may use an adapter besides its own; `*` is everybody.
 adapter_readers = Table(
     "adapter_readers",
     metadata,
@@ -160,7 +160,7 @@ adapter_readers = Table(
     Index("adapter_readers_by_adapter", "owner", "adapter_id"),
 )
 
-# Each label as a digest, since a task may have long ones, of any characters.
+# Each label as a digest, because a task may have long labels, of any characters.
 adapter_labels = Table(
     "adapter_labels",
     metadata,

@@ -77,14 +77,14 @@ class Transactions:
             elif isinstance(error, StorageError) and not _is_fault_of_data(error.__cause__):
                 return {}, error
             else:
-                self.error = None  # the database is well
-                _log.error("record %s is lost, the database does not take it: %s", key, error)
+                self.error = None  # the database itself is well
+                _log.error("record %s is lost, because the database refuses it: %s", key, error)
                 refused[key] = StorageError(f"{key[0]} {key[1]!r} cannot be stored: {error}")
         return refused, None
 
 
 def _taken_over(key: Key) -> TakenOverError:
-    return TakenOverError(f"{key[0]} {key[1]!r} is in the hands of another server; do not run it")
+    return TakenOverError(f"{key[0]} {key[1]!r} belongs to another server; do not run it")
 
 
 def _is_fault_of_data(cause: BaseException | None) -> bool:

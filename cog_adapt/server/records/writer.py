@@ -18,7 +18,7 @@ from cog_adapt.server.records.transactions import Transactions
 
 PAUSE: Final = 0.1  # seconds in which newer states may replace older ones, if no caller waits
 RETRY_PAUSE: Final = 0.5  # seconds after a failure
-MAX_KEPT: Final = 50_000  # changes kept in memory while the database cannot be written
+MAX_KEPT: Final = 50_000  # changes stored in memory while the database cannot be written
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _Answer = tuple["asyncio.Future[Any]", Any, Exception | None]

@@ -150,7 +150,7 @@ def _definition(handler: Handler) -> ast.FunctionDef | ast.AsyncFunctionDef:
         raise ConfigError(
             f"the source of {handler.name} cannot be read; put it into a .py file."
         ) from error
-    # A method's source is indented, which is correct only inside something.
+    # A method's source is indented, which Python accepts only inside a block.
     nodes = ast.walk(ast.parse("if True:\n" + source if source[0].isspace() else source))
     return next(node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 

@@ -44,7 +44,7 @@ def shorten_lists(inputs: Mapping[str, Any], fits: Callable[[object], bool]) -> 
     changed, places, passed_over = dict(inputs), dict[str, list[int]](), 0
     for name, value in inputs.items():
         if not isinstance(value, list) or len(value) <= MOST_PROBLEMS or not fits({name: []}):
-            continue  # short, or no list is allowed here: one problem
+            continue  # a short list, or a list where none is allowed, is one problem
         places[name], end = _find_faulty(value, partial(_fit, fits, name))
         changed[name] = [value[position] for position in places[name]]
         passed_over += len(value) - end

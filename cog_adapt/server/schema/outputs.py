@@ -62,7 +62,7 @@ def _nested_schema(annotation: object, inside: tuple[object, ...]) -> Schema:
 
 def _fields_schema(owner: object, inside: tuple[object, ...]) -> Schema:
     if owner in inside:
-        return dict(OBJECT)  # a class that contains itself: no end to write down
+        return dict(OBJECT)  # a class that contains itself would never end
     needed = _fields(owner)
     hints = typing_extensions.get_type_hints(owner, include_extras=True)
     properties = {name: _field_schema(name, hints[name], (*inside, owner)) for name in needed}

@@ -9,7 +9,7 @@ import msgspec
 from cog_adapt.server.errors import RequestError
 
 MOST_PROBLEMS = 100
-_MOST_CHARACTERS = 1_000  # of a message
+_MOST_CHARACTERS = 1_000  # characters of a message
 _SHOWN = 300
 _URL = re.compile(r"https?://|data:")
 

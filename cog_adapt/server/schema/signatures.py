@@ -17,7 +17,7 @@ from cog_adapt.server.schema.types import FILE, OBJECT, SECRET, Schema, title
 
 _NUMBERS = ({"type": "integer"}, {"type": "number"})
 _TEXT = ({"type": "string"},)
-# An argument of `Input()` that constrains: its keyword, what it fits, and the same in words.
+# Constraining arguments of `Input()`: the schema's keyword, the types it fits, and their names.
 _CONSTRAINTS: dict[str, tuple[str, tuple[Schema, ...], str]] = {
     "ge": ("minimum", _NUMBERS, "int and float"),
     "le": ("maximum", _NUMBERS, "int and float"),
@@ -111,7 +111,8 @@ def _read_field(handler: Handler, parameter: inspect.Parameter, annotation: obje
         has_default=names_default(handler, parameter),
     )
     if field.info.default is None and field.has_default:
-        # To Cog `int = None` is "chosen at run time", no default; `Secret = None` is "no secret".
+        # In Cog `int = None` means "chosen at run time", no default; `Secret = None` means "no
+        # secret".
         nullable = nullable or schema == SECRET
         return _Field(parameter, schema, nullable, has_default=nullable)
     return field
@@ -149,7 +150,7 @@ def _constraints(field: _Field) -> Schema:
 
 
 def _check_pattern(pattern: str) -> None:
-    # One pattern that coglet cannot compile, and it checks no input at all.
+    # If coglet cannot compile one pattern, it checks no input at all.
     foreign = _PYTHON_ONLY.search(pattern)
     if foreign:
         raise ConfigError(

@@ -72,4 +72,4 @@ def is_list(annotation: object) -> bool:
 def refusal(annotation: object, use: str, allowed: str) -> ConfigError:
     """Make the error for an annotation that Cog does not accept."""
     name = annotation.__name__ if inspect.isclass(annotation) else str(annotation)
-    return ConfigError(f"type {name} is none that Cog takes as {use}; allowed: {allowed}.")
+    return ConfigError(f"type {name} is not a type that Cog takes as {use}; allowed: {allowed}.")

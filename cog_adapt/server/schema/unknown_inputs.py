@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-_MOST = 20  # of them in one answer
+_MOST = 20  # unknown names in one answer
 _LONGEST = 128  # characters of a name that is compared with others, and shown
 
 

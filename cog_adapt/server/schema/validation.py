@@ -61,7 +61,8 @@ class InputValidator:
         schemas = copy.deepcopy(schemas)
         self._set_foreign_patterns_apart(schemas[component])
         schema = {"$ref": f"#/components/schemas/{component}", "components": {"schemas": schemas}}
-        self._validator = jsonschema_rs.Draft7Validator(schema, validate_formats=False)  # as in Cog
+        # formats are not checked, as in Cog
+        self._validator = jsonschema_rs.Draft7Validator(schema, validate_formats=False)
         self._masking = jsonschema_rs.Draft7Validator(schema, mask=REDACTED, validate_formats=False)
         some = {
             "properties": schemas[component].get("properties", {}),
@@ -97,7 +98,7 @@ class InputValidator:
         if self._validator.is_valid(inputs):
             return found, missing, 0
         looked_at = ShortLists(inputs, {}, 0)
-        if isinstance(inputs, dict):  # of few errors, each is one of the caller's
+        if isinstance(inputs, dict):  # of a few errors, each is one of the caller's
             looked_at = shorten_lists(inputs, self._some_values.is_valid)
         for error in sorted(self._errors(looked_at.inputs), key=_rank):
             kind = error.kind

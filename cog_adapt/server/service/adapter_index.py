@@ -13,7 +13,8 @@ from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.adapters import AdapterIndex, Place
 
 _SHOWN = 5
-Writing = Callable[[], Awaitable[None]]  # called by the task: a server may end before it begins
+# the task calls it, so that a server may end before it begins
+Writing = Callable[[], Awaitable[None]]
 log = structlog.get_logger()
 
 
@@ -97,7 +98,7 @@ class IndexWriter:
     async def _write_listed(self, report: AdaptersListed, filling: _Filling) -> None:
         async with self._writing:
             if filling is not self._filling or filling.newer is None:
-                return  # of a process that is gone
+                return  # of a process that has ended
             await self._index.write_list(report.metadata, frozenset(filling.newer))
             if report.is_last:
                 await self._end_list(report, filling)

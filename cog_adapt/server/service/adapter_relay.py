@@ -93,7 +93,7 @@ async def _insist(worker: Worker, asking: Coroutine[Any, Any, object]) -> None:
     try:
         await asking
     except NotReady:
-        return  # it is gone, and what comes reads the files
+        return  # it has ended, and the next process reads the files
     except RequestError as error:
         log.warning("a worker has not taken note of an adapter", error=str(error))
         worker.replace("was ended, because it did not take note that an adapter had changed")

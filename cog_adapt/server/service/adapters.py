@@ -37,10 +37,10 @@ from cog_adapt.server.temp_files import folder_prefix
 
 Metadata = dict[str, Any]
 _SECONDS = 30.0
-_FILE_SECONDS = 300.0  # an upload is read and checked, a download is made
+_FILE_SECONDS = 300.0  # for an upload's check, and for making a download
 _SHOWN = 80
 _NONE = (
-    "this predictor keeps no adapters; docs/predictor-protocol.md says what one that does offers."
+    "this predictor keeps no adapters; docs/predictor-protocol.md describes a predictor that does."
 )
 log = structlog.get_logger()
 
@@ -152,7 +152,7 @@ class AdapterService:
         """Remove an adapter; return the remaining adapters that were made from it."""
         try:
             answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
-        except NotFound:  # which another worker may not know
+        except NotFound:  # another worker may not know the adapter
             gone = AdapterChanged(adapter["owner"], adapter["id"])
             self._relay.put(gone, self._service.worker)
             await self._relay.settle()
@@ -205,7 +205,7 @@ class AdapterService:
         owner, adapter_id = adapter["owner"], adapter["id"]
         try:
             return await self._link.ask(action, owner, seconds, adapter_id=adapter_id, **more)
-        except NotFound as error:  # it has gone since the index was asked
+        except NotFound as error:  # it was removed after the index was read
             raise _not_found(adapter_id) from error
 
     async def settle(self) -> None:

@@ -162,7 +162,7 @@ class Dispatcher:
         if prediction in self.waiting:
             self.waiting.remove(prediction)
             self.end(prediction, Finished(prediction_id, "canceled"))
-        elif not prediction.is_cancelled:  # where no worker has it, it is being written down
+        elif not prediction.is_cancelled:  # if no worker has it, its record is being written
             prediction.is_cancelled = True
             for worker in self.workers:
                 worker.cancel(prediction.run_id)
@@ -208,7 +208,7 @@ def cancel_at_deadline(prediction: Prediction, cancel: Callable[[str, str], obje
     """
     if prediction.request.timeout is None:
         return
-    before = (now() - prediction.created_at).total_seconds()  # negative: the clock was set back
+    before = (now() - prediction.created_at).total_seconds()  # negative if the clock was set back
     left = prediction.request.timeout - max(0.0, before)
     loop = asyncio.get_running_loop()
     timer = loop.call_later(max(0.0, left), cancel, prediction.id, prediction.request.owner)

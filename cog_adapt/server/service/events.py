@@ -18,7 +18,7 @@ from cog_adapt.server.errors import TooManyReaders
 
 MOST_FOLLOWERS = 1024
 MOST_WAITING = 65_536
-_OWN_BYTES = 200  # of an event without its data
+_OWN_BYTES = 200  # bytes of an event without its data
 _LARGEST_SHARE = 8
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from cog_adapt.server.protocol import Beat
 
 _MOST_SECONDS = 1.0
-_LOOKS = 4  # in the time after which silence counts as a hang
-_PATIENCE_IN_SETUP = 10.0  # a library that is loaded may keep the interpreter for long
+_LOOKS = 4  # looks in the time after which silence counts as a hang
+_PATIENCE_IN_SETUP = 10.0  # times the limit: loading a library may block the interpreter for long
 
 
 class HeartbeatWatch:
@@ -44,7 +44,7 @@ class HeartbeatWatch:
     def on_beat(self, beat: Beat) -> None:
         """Check the model thread's beat, and whether the process has a fatal error."""
         if beat.fatal:
-            self._on_hung(f"could not go on, and was ended: {beat.fatal}")
+            self._on_hung(f"could not continue, and was ended: {beat.fatal}")
             return
         limit = max(self._seconds, beat.allowed)
         if self._seconds and beat.busy > limit:

@@ -77,7 +77,7 @@ class Observer:
         self._metrics.finished(request.kind, prediction.status, durations)
         is_plain = prediction.status == "succeeded" and not request.durable
         if not is_plain or logging.root.isEnabledFor(logging.DEBUG):
-            # a line costs more than all else here, so what a client has waited for goes without
+            # a line costs more than all the rest, so runs that a client waited for get none
             log.info(
                 "prediction ended",
                 prediction_id=request.id,

@@ -93,7 +93,7 @@ class PredictionRecorder:
             await self._records.save_durably(record)
         except TakenOverError:
             is_ours = False
-        except StorageError as error:  # better run than kept waiting
+        except StorageError as error:  # running it is better than keeping it waiting
             log.warning("beginning is not recorded", prediction_id=record.id, error=str(error))
         then(is_ours=is_ours)
 
@@ -126,7 +126,8 @@ class PredictionRecorder:
         if request.wants("completed"):
             deliveries = [completed_delivery(prediction, self._observer.headers(prediction))]
         if deliveries or request.durable or request.has_client_id:
-            saved = self._records.save_at_once(record, deliveries)  # so a PUT finds it from now on
+            # so that a PUT finds it from now on
+            saved = self._records.save_at_once(record, deliveries)
             prediction.written = self._spawn(self._write_end(saved, record, deliveries))
         else:
             self._records.save(record)

@@ -86,7 +86,7 @@ class RunEvents:
         try:
             self._answers.take(owner, size, prediction.answer_bytes)
         except (TooLarge, BudgetSpent) as refusal:
-            prediction.overflow = f"It puts out too much. {refusal}"
+            prediction.overflow = f"The prediction puts out too much. {refusal}"
             worker.cancel(prediction.run_id)
             return False
         prediction.answer_bytes += size
@@ -100,7 +100,7 @@ class RunEvents:
             self._end_or_requeue(worker, prediction, cause)
         self._slots.fail_waiting_if_given_up()
         if self._slots.waiting:
-            worker.start()  # they came between its failure and its end
+            worker.start()  # requests that came between the worker's failure and its end
 
     def _end_or_requeue(self, worker: Worker, prediction: Prediction, cause: str) -> None:
         prediction.crashes += not worker.was_replaced

@@ -20,10 +20,11 @@ NOT_SET_UP = (
     "Setup has not finished yet. Wait until it has finished, or GET /health-check for status."
 )
 _WHY_NOT_READY = {
-    "setup failed": "Setup has failed, so nothing can run. Why is in setup.logs of "
+    "setup failed": "Setup has failed, so nothing can run. The reason is in setup.logs of "
     "GET /health-check; correct it, and start the server again.",
     "defunct": "The model process has died too often, so nothing can run now; it is tried again. "
-    "Why is in last_crash of GET /health-check; correct it, or send the request again later.",
+    "The reason is in last_crash of GET /health-check; correct it, or send the request again "
+    "later.",
 }
 COMPONENTS: dict[Kind, str] = {"predict": "Input", "train": "TrainingInput"}
 
@@ -96,7 +97,7 @@ class PredictionService:
     def dispatcher(self, kind: Kind) -> Dispatcher | None:
         """Return the dispatcher of a kind; None if there is no code of that kind."""
         if self.settings.strict_cog and self.mode == "train":
-            return self.main  # Cog's server in this mode trains, whatever the path
+            return self.main  # in this mode Cog's server trains on any path
         return self.dispatchers.get(kind)
 
     def find(

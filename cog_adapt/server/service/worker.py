@@ -41,7 +41,8 @@ OpenProcess = Callable[
     [WorkerConfig, Callable[[Report], None], Callable[[str], None]], WorkerProcess
 ]
 _STEADY_SECONDS = 60.0
-_SETTING_UP: tuple[State, ...] = ("starting", "defunct")  # a defunct one is tried now and then
+# a defunct worker is started again now and then
+_SETTING_UP: tuple[State, ...] = ("starting", "defunct")
 _OF_A_RUN = (Log, Output, Metric, Finished)
 log = structlog.get_logger()
 
@@ -188,7 +189,7 @@ class Worker:
             self.adapters.on_report(report)
         elif isinstance(report, SetupLog):
             self.setup.add_log(report.data)
-        elif self.state in _SETTING_UP:  # else too late: it was stopped, or its time was over
+        elif self.state in _SETTING_UP:  # too late otherwise: it was stopped, or its time was over
             self._on_setup_report(report)
 
     def on_exit(self, cause: str) -> None:

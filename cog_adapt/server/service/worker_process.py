@@ -26,7 +26,7 @@ from cog_adapt.server.worker.processes import end_session
 
 _READ = 2**15  # a thousand small reports take 15 ms of the event loop
 _LARGE = 2**20  # each copy of 14 MB takes 9 ms of the event loop
-_SECONDS_TO_EXIT = 1.0  # between the end of the socket and that of the process
+_SECONDS_TO_EXIT = 1.0  # between the end of the socket and the end of the process
 _STOP_SECONDS = 2.0
 _KILL_SECONDS = 1.0
 log = structlog.get_logger()
@@ -70,7 +70,7 @@ class WorkerProcess:
         self._frames = Frames.of_reports()
         self._reports = deque[Report]()
         self._unsent = bytearray()
-        self._reads = 0  # how often something has been heard
+        self._reads = 0  # counts the reads that returned data
         self._heartbeat = HeartbeatWatch(config.hang_seconds, lambda: self._reads, self.kill)
         self._loop = asyncio.get_running_loop()
         self._socket.setblocking(False)
@@ -151,8 +151,8 @@ class WorkerProcess:
         try:
             self._reports += self._frames.feed(data)
         except msgspec.DecodeError:
-            log.exception("model process is not understood, and ended")
-            self._leave("said what is no report, and was killed")
+            log.exception("model process sent an unreadable message, and is ended")
+            self._leave("sent a message that is no report, and was killed")
             return False
         self._report_small()
         return True
@@ -172,7 +172,7 @@ class WorkerProcess:
         report = self._reports.popleft()
         try:
             self._take(report)
-        except Exception:  # a fault with one prediction must not lose another's end
+        except Exception:  # an error of one prediction must not lose another's end
             log.exception("a report of the model process was lost", report=type(report).__name__)
 
     def _take(self, report: Report) -> None:
@@ -193,11 +193,11 @@ class WorkerProcess:
         os.close(self._end)
         self._heartbeat.close()
         if self._process.pid is not None:
-            end_session(self._process.pid)  # before it is waited for: the number is still its own
+            end_session(self._process.pid)  # before the wait: its number is not free yet
         self._process.join()
         remove_temp_files(self._config.prefix)
         self.exited.set()
-        while self._read():  # what the process said before its exit
+        while self._read():  # reads what the process sent before its exit
             pass
         while self._reports:
             self._report_next()

@@ -11,7 +11,7 @@ import msgspec
 _REDACTED = "[redacted]"
 _SECRETS = re.compile(r"(://)[^/@\s\"']+(?=@)|((?:Bearer|Basic) )[^\s\"'\\]+|whsec_[^\s\"'\\]+")
 
-_CONTROLS = re.compile(r"[\x7f-\x9f]")  # those below a space are escaped by every JSON encoder
+_CONTROLS = re.compile(r"[\x7f-\x9f]")  # every JSON encoder escapes the characters below a space
 _NOT_FOR_TERMINALS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 

@@ -92,7 +92,7 @@ def configure_logs(log_format: str, level: str, stream: TextIO | None = None) ->
 
 
 def _choose_renderer(log_format: str, colors: bool) -> list[Processor]:
-    # Plain tracebacks: the others show local variables, and with them inputs and secrets.
+    # Plain tracebacks: the others show local variables, and so inputs and secrets.
     if log_format == "json":
         return [
             structlog.processors.format_exc_info,
@@ -114,8 +114,8 @@ def _adopt_standard_loggers(stream: TextIO, level: int, formatter: logging.Forma
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.setLevel(logging.NOTSET)
-        logger.propagate = name != "uvicorn.access"  # /metrics counts what that would repeat
-    for name in ("httpx2", "httpcore2"):  # they write down URLs and headers, secrets and all
+        logger.propagate = name != "uvicorn.access"  # /metrics counts what these lines would repeat
+    for name in ("httpx2", "httpcore2"):  # these libraries log URLs and headers, with their secrets
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
 
@@ -151,5 +151,5 @@ def _is_secret(name: str) -> bool:
 def _to_json(event: EventDict, **_: object) -> str:
     try:
         return escape_json(msgspec.json.encode(event, enc_hook=repr).decode())
-    except (ValueError, OverflowError):  # lone surrogates, integers of more than 64 bits
+    except (ValueError, OverflowError):  # lone surrogates, or integers of more than 64 bits
         return json.dumps(event, default=repr)

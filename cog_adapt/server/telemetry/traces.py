@@ -55,7 +55,7 @@ class Trace:
         self._phase: Span | None = None
         self._step: Span | None = None
         self._boundary = 0  # when the last step ended, ns
-        self._loss: float | None = None  # reported before its step
+        self._loss: float | None = None  # a loss that was reported before its step
 
     def queued(self) -> None:
         """Record that the prediction waits for a slot."""
@@ -151,7 +151,7 @@ class PredictionTraces:
         }
         if provider is not None:
             self.fastapi["tracer_provider"] = provider
-            propagate.set_global_textmap(names)  # FastAPI reads requests by it
+            propagate.set_global_textmap(names)  # FastAPI reads requests with it
 
     @classmethod
     def from_environment(cls) -> "PredictionTraces":

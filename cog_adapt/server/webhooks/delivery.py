@@ -98,7 +98,7 @@ class Deliverer:
             limit: the most deliveries.
             but_owners: owners to leave out.
         """
-        # the rows may be older than an attempt that has ended meanwhile
+        # an attempt may end while the rows are read, which are then older than the attempt
         self._claimed_since = set(self._claimed)
         try:
             due = await self._records.due_deliveries(

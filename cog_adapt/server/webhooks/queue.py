@@ -7,8 +7,8 @@ from typing import NamedTuple
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import Delivery
 
-# A receiver that keeps up gets every webhook. For a slower one the newest is enough, because
-# each webhook holds all output and logs so far.
+# A fast receiver gets every webhook. For a slower one the newest is enough, because each webhook
+# contains all output and logs so far.
 _MOST_WAITING = 256
 _MOST_BYTES = 8 * 2**20
 

@@ -12,7 +12,7 @@ from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.delivery import Deliverer
 from cog_adapt.server.webhooks.turns import Share
 
-# fewer than the attempts in flight allowed in all, so dead receivers never block first attempts
+# fewer than all attempts allowed in flight, so that dead receivers never block first attempts
 _AT_ONCE = 32
 _LONGEST_SLEEP = 2.0  # longest delay before another server's abandoned deliveries are found
 # a delivery without an attempt counts as abandoned after this time
@@ -30,7 +30,7 @@ class Retries:
         self._loop: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._next_look = 0.0
-        self._moments: list[float] = []  # a heap of the times at which to read the database
+        self._moments: list[float] = []  # a heap of the times at which the database is read
         self._since = datetime.now(UTC)
 
     @property
@@ -107,7 +107,7 @@ class Retries:
         self._wake.set()
 
     async def _sleep(self) -> None:
-        # a look that is further away was planned before the clock was set back
+        # a later look was planned before the clock was set back
         while 0 < (left := self._next_look - time.time()) <= _LONGEST_SLEEP:
             self._wake.clear()
             with contextlib.suppress(TimeoutError):

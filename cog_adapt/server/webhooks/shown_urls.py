@@ -11,7 +11,7 @@ def shown_url(url: str) -> str:
     """Return a URL without its user, password, fragment and the values of its query."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # brackets that hold no address: it is never sent to
+    except ValueError:  # brackets without an address: nothing is ever sent to such a URL
         return _HIDDEN
     host = parts.netloc.rpartition("@")[2]
     return SplitResult(

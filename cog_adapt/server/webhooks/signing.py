@@ -60,7 +60,7 @@ def _fits_header(value: str) -> bool:
 
 def _read_secret(secret: str) -> Webhook:
     try:
-        # Webhook itself skips characters that are not base64.
+        # `Webhook` itself skips characters that are not base64.
         base64.b64decode(secret.removeprefix("whsec_"), validate=True)
         return Webhook(secret)
     except (binascii.Error, ValueError, EmptyWebhookSecretError) as error:

@@ -121,7 +121,7 @@ class Share:
         except asyncio.CancelledError:
             if turn.cancelled():
                 self._forget(owner, turn)
-            else:  # it was given at the same moment
+            else:  # the turn was given at the moment of the cancel
                 self.give_back(owner)
             raise
 
@@ -147,5 +147,5 @@ class Share:
 def _host_of(url: str) -> str:
     try:
         return urlsplit(url).hostname or url
-    except ValueError:  # brackets that hold no address
+    except ValueError:  # brackets without an address
         return url

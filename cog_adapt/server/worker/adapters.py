@@ -21,7 +21,7 @@ from cog_adapt.server.adapter_messages import (
 from cog_adapt.server.worker.active import NO_PREDICTION, current
 from cog_adapt.server.worker.extensions import ForgetsAdaptations, KeepingAdapters, Noting
 
-THREADS: Final = 4  # an upload that is checked must not hold up a list
+THREADS: Final = 4  # so that a check of an upload does not delay a list
 LISTED_AT_ONCE: Final = 100
 _UNKNOWN = "the predictor's adapters failed; the server's log says how"
 
@@ -84,7 +84,7 @@ class AdapterAnswers:
         self._send(AdaptersListed(b"[]", is_last=True))
 
     def _work(self, questions: "SimpleQueue[AskAdapters]") -> None:
-        current.set(NO_PREDICTION)  # what it prints belongs to no prediction
+        current.set(NO_PREDICTION)  # what the adapter store prints belongs to no prediction
         while True:
             self._send(self._report_on(questions.get()))
 
@@ -109,7 +109,7 @@ class AdapterAnswers:
             changes = msgspec.json.decode(question.changes)
             return self._adapters.change(owner, adapter_id, changes)
         if question.action == "describe":
-            return len(self._adapters.describe(owner))  # what is new in it was told
+            return len(self._adapters.describe(owner))  # the front was told each of them
         if question.action == "remove":
             return self._adapters.remove(owner, adapter_id)
         if question.action == "note":

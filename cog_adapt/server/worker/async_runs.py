@@ -26,7 +26,7 @@ _END = object()
 _SCALARS = (str, int, float, type(None))
 _PORTION = 256  # items that are sent before other runs have their turn
 _MOST_AHEAD = 1_000  # frames that a list may put before another run's
-_LARGE_BYTES = 2**16  # of inputs that are read off the event loop
+_LARGE_BYTES = 2**16  # larger inputs are read off the event loop
 _PAUSE_SECONDS = 0.001
 
 
@@ -112,7 +112,7 @@ class AsyncRuns:
 def _outcome_of(task: "asyncio.Task[Outcome]") -> Outcome:
     if task.cancelled():
         return Outcome("canceled")
-    error = task.exception()  # SystemExit, for one, of a generator of the user's
+    error = task.exception()  # for instance a SystemExit in a generator of the user's
     return task.result() if error is None else failure(error)
 
 

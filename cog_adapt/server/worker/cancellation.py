@@ -41,7 +41,7 @@ class Interruption:
         """Request the end; from any other thread, any number of times."""
         with self._requests:
             self.requested = True
-            self._is_putting = True  # before the look at the thread: `_leave` waits for it
+            self._is_putting = True  # set before the thread is read, because `_leave` waits for it
             thread = self._thread
             if thread is not None and not self._was_put:
                 self._was_put = True
@@ -61,11 +61,12 @@ class Interruption:
             finally:
                 self._leave()
         finally:
-            self._leave()  # the exception may have come in the first one
+            self._leave()  # the exception may have interrupted the first `_leave`
 
     def _enter(self) -> None:
         self._thread = threading.get_ident()
-        if self.requested:  # after the thread is set: a request sees the one or we the other
+        # after the thread is set, so that either a request sees it or this line sees the request
+        if self.requested:
             raise CancelationException
 
     def _leave(self) -> None:

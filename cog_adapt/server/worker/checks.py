@@ -108,7 +108,8 @@ def read_gauges(predictor: object) -> Gauges:
     values = {"process_memory_bytes": float(pages * os.sysconf("SC_PAGE_SIZE"))}
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        devices = range(torch.cuda.device_count())  # the model's may not be this thread's
+        # the model's device may not be this thread's current one
+        devices = range(torch.cuda.device_count())
         values["device_memory_bytes"] = float(sum(map(torch.cuda.memory_allocated, devices)))
         values["device_memory_reserved_bytes"] = float(
             sum(map(torch.cuda.memory_reserved, devices))

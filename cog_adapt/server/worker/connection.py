@@ -36,7 +36,8 @@ class Connection:
 
     def __init__(self, channel: socket.socket, prefix: str) -> None:
         channel.setblocking(True)
-        channel.set_inheritable(False)  # a program that the model starts must not keep it open
+        # a program that the model starts must not keep the channel open
+        channel.set_inheritable(False)
         os.register_at_fork(after_in_child=channel.close)
         self._socket = channel
         self._prefix = prefix
@@ -64,7 +65,7 @@ class Connection:
                 requests = frames.feed(data)
             except msgspec.DecodeError:
                 traceback.print_exc()
-                return  # whoever says what is no request is not the front process
+                return  # a sender of other bytes than requests is not the front process
             yield from requests
 
     def close(self) -> None:
@@ -79,7 +80,7 @@ class Connection:
 
     def abandon(self) -> NoReturn:
         """End this process and all that it has started, without waiting for a running run()."""
-        if os.getpid() == self._process:  # a fork's inputs are its parent's too
+        if os.getpid() == self._process:  # a fork shares its inputs with its parent
             remove_temp_files(self._prefix)
         end_descendants()
         os._exit(1)
@@ -109,5 +110,5 @@ class Connection:
             if size >= _MOST_JOINED or self._outbox.empty():
                 return frames
         if frames:
-            self._outbox.put(None)  # for the next look
+            self._outbox.put(None)  # leaves the mark for the next look
         return frames

@@ -127,7 +127,7 @@ def file_name(url: str) -> str:
         return f"file{mimetypes.guess_extension(kind) or ''}" if kind else "file.txt"
     try:
         name = os.path.basename(urllib.parse.urlparse(url).path)
-    except ValueError as error:  # brackets that hold no address
+    except ValueError as error:  # brackets without an address
         raise InputError(f"{url[:80]!r} is no URL: {error}. Correct it.") from error
     name = urllib.parse.unquote_plus(name).replace("\0", "_").replace("/", "_")
     if len(name.encode()) <= _MOST_NAME_BYTES:

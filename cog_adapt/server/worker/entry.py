@@ -12,7 +12,7 @@ def enter(channel: socket.socket, config: WorkerConfig) -> None:
     from cog_adapt.server.worker.guard import end_with, start_guard
 
     front, log = multiprocessing.parent_process(), None
-    os.setsid()  # the front process ends it with all that it has started
+    os.setsid()  # so that the front process can end it with all processes that it started
     if front is not None and front.pid is not None:
         end_with(front.pid)
         log = start_guard(front.pid, config)

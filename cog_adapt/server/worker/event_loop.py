@@ -50,7 +50,7 @@ class EventLoop:
         while True:
             try:
                 self.loop.run_forever()
-            except (SystemExit, KeyboardInterrupt):  # of a task that the user's code has left
+            except (SystemExit, KeyboardInterrupt):  # raised by a task that the user's code left
                 continue
 
 

@@ -21,7 +21,8 @@ from cog_adapt.server.worker.raw_output import RawOutput, RawReader
 
 _SET_PARENT_DEATH_SIGNAL = 1
 _MILLISECONDS = 1000
-_MOST_READS = 1000  # after the worker's end: a program that it left behind may write on
+# after the worker's end, because a program that it left behind may write without end
+_MOST_READS = 1000
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -30,7 +31,7 @@ def end_with(front: int) -> None:
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != front:  # it ended before the kernel knew
+    if os.getppid() != front:  # it ended before the call above
         os._exit(1)
 
 
@@ -54,15 +55,17 @@ def start_guard(front: int, config: WorkerConfig) -> TextIO | None:
         return output.log
     if not os.fork():
         _guard(front=front, worker=worker, prefix=config.prefix, output=output.reader())
-    os._exit(0)  # so that the guard is nobody's child, and no run() can wait for it
+    os._exit(0)  # so that the guard is no child of the worker, and no run() can wait for it
 
 
 def _guard(front: int, worker: int, prefix: str, output: RawReader) -> NoReturn:
     try:
-        for number in _IGNORED:  # before it is in a session of its own, by which others find it
+        # before setsid(), because other processes find the guard by its session
+        for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
         os.setsid()
-        tempfile.gettempdir()  # before the folder is left, which may be the one
+        # caches its answer before the folder changes, which may be the temporary one
+        tempfile.gettempdir()
         os.chdir("/")
         _close_all_but(output.descriptors)
         if _is_left_by(worker, front, output):
@@ -75,7 +78,7 @@ def _guard(front: int, worker: int, prefix: str, output: RawReader) -> NoReturn:
 
 def _close_all_but(kept: set[int]) -> None:
     for each in {int(name) for name in os.listdir("/proc/self/fd")} - kept:
-        with contextlib.suppress(OSError):  # the listing's own
+        with contextlib.suppress(OSError):  # one descriptor is that of the listing, already closed
             os.close(each)
 
 

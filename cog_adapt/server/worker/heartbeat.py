@@ -13,7 +13,7 @@ from cog_adapt.server.worker.active import NO_PREDICTION, Send, current
 from cog_adapt.server.worker.config import WorkerConfig
 
 _MOST_SECONDS = 1.0
-_BEATS = 4  # in the time after which silence counts as a hang
+_BEATS = 4  # beats in the time after which silence counts as a hang
 
 
 class Heartbeat:

@@ -37,7 +37,8 @@ class InputReader:
         """Return the arguments by name, with defaults filled in; files are still URLs."""
         given: dict[str, Any] = msgspec.json.decode(content)
         defaults = {each.name: each.default for each in self.parameters if each.has_default}
-        # The front drops unknown ones; what it lets through, as Cog does, is the function's to say.
+        # The front drops unknown inputs; the others it lets through, as Cog does, are for the
+        # function.
         return defaults | given
 
     def urls(self, arguments: Mapping[str, Any]) -> list[str]:
@@ -49,7 +50,7 @@ class InputReader:
         return [
             parameter.checked(value)
             for parameter, value in self._given(arguments)
-            if parameter.kind in _FILES  # a long list of texts is not looked through
+            if parameter.kind in _FILES  # a long list of texts is not searched
             for value in (value if isinstance(value, list) else [value])
             if parameter.names_file(value)
         ]
@@ -64,7 +65,7 @@ class InputReader:
 
         def converted(parameter: _Parameter, value: Any) -> Any:  # noqa: ANN401 - any of JSON
             if parameter.kind == "other":
-                return value  # also a long list, as it is
+                return value  # a long list is returned unchanged too
             if isinstance(value, list) and parameter.is_list:
                 return [converted(parameter, item) for item in value]
             if not parameter.names_file(value):

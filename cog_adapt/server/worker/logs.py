@@ -68,7 +68,7 @@ class CapturedStream(io.TextIOBase):
         self._owner().flush(self._source)
 
     def _owner(self) -> Lines | ServerLog:
-        if os.getpid() != self._process:  # forked: the connection is the parent's
+        if os.getpid() != self._process:  # forked: the connection belongs to the parent
             return self._log
         active = find_active()
         if active is not None:

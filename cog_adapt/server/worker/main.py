@@ -64,7 +64,8 @@ def main(channel: socket.socket, config: WorkerConfig, log: TextIO | None = None
         log: the server's own; by default stderr.
     """
     _ignore_signals()
-    multiprocessing.set_start_method(None, force=True)  # the user's code has not chosen spawn
+    # in case the user's code has not chosen spawn
+    multiprocessing.set_start_method(None, force=True)
     process = _Worker(Connection(channel, config.prefix), config, log or sys.stderr)
     process.serve()
 
@@ -104,7 +105,7 @@ class _Worker:
         self._health: HealthCheck | None = None
         self._runs: Runs | None = None
         self._adapters: AdapterAnswers | None = None
-        self._kept: list[AskAdapters] = []  # for the end of the setup
+        self._kept: list[AskAdapters] = []  # questions that wait for the end of the setup
         self._adapters_lock = threading.Lock()
         self._stopped = threading.Event()
 
@@ -171,7 +172,7 @@ class _Worker:
             for request in self._connection.requests():
                 self._on_request(request)
         finally:
-            self._connection.abandon()  # deaf, it would serve nobody
+            self._connection.abandon()  # a worker that reads no requests serves nothing
 
     def _on_request(self, request: Request) -> None:
         """Dispatch a request at once: the next one may be a cancel."""
@@ -179,7 +180,7 @@ class _Worker:
             self._on_adapters(request)
         elif not isinstance(request, Run | Cancel | Stop):
             threading.Thread(target=self._answer, args=(request,), daemon=True).start()
-        elif self._runs is not None:  # none of them comes before Ready
+        elif self._runs is not None:  # no such request comes before Ready
             self._on_run(request, self._runs)
 
     def _on_adapters(self, request: AskAdapters) -> None:

@@ -9,7 +9,7 @@ import mimetypes
 from pathlib import PurePath
 
 _OCTETS = "application/octet-stream"
-_COMMON = mimetypes.MimeTypes()  # without the machine's files
+_COMMON = mimetypes.MimeTypes()  # without the files of the machine
 _COG = {
     **dict.fromkeys((".aif", ".aiff"), "audio/aiff"),
     **dict.fromkeys((".cfg", ".ini", ".log", ".py"), "text/plain"),
@@ -66,5 +66,5 @@ _COG = {
 def mime_type(name: str) -> str:
     """Return the MIME type of a file name; application/octet-stream if it is unknown."""
     suffix = PurePath(name).suffix.lower()
-    common = _COMMON.types_map[True]  # the registered ones
+    common = _COMMON.types_map[True]  # the registered types
     return _COG.get(suffix) or common.get(suffix) or _OCTETS

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cog_adapt.server.worker.uploads import Destination, FileContent
 
-_TICK_NS = 20_000_000  # the times of files lag behind the clock by a tick of the kernel
+_TICK_NS = 20_000_000  # file times lag behind the clock by a tick of the kernel
 
 
 class OutputFiles:
@@ -40,7 +40,7 @@ class OutputFiles:
 
     def remove(self) -> None:
         """Remove the run's files; only after the run's end, since it may return a file twice."""
-        paths = tuple(self._paths)  # a cancelled run may still be reading one
+        paths = tuple(self._paths)  # a cancelled run may still read one of them
         if not paths:
             return
         folder = Path(tempfile.gettempdir()).resolve()
@@ -48,7 +48,8 @@ class OutputFiles:
         if folder in Path.cwd().resolve().parents:
             kept.append(Path.cwd().resolve())
         for path in paths:
-            with contextlib.suppress(OSError, RuntimeError):  # it is gone, or links form a ring
+            # the file was removed, or links form a ring
+            with contextlib.suppress(OSError, RuntimeError):
                 self._remove(path, folder, kept)
 
     def _remove(self, path: Path, folder: Path, kept: Sequence[Path]) -> None:

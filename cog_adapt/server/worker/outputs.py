@@ -60,7 +60,7 @@ def _plain_parts(value: Any, destination: Destination) -> Any:  # noqa: ANN401 -
         return _plain_items(unwrapped, destination)
     if unwrapped is not value:
         return _plain(unwrapped, destination)
-    for scalar in (str, int, float):  # subclasses, of which json.dumps takes the value
+    for scalar in (str, int, float):  # of a subclass, json.dumps takes the plain value
         if isinstance(value, scalar):
             return _plain(scalar(value), destination)
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")

@@ -80,7 +80,7 @@ def _below(process: int) -> set[int]:
 def _session(leader: int) -> set[int]:
     try:
         processes = [int(each) for each in os.listdir("/proc") if each.isdecimal()]
-    except OSError:  # without /proc its group has to do
+    except OSError:  # without /proc, the process group is ended instead
         return set()
     return {each for each in processes if _session_of(each) == leader}
 

@@ -69,7 +69,7 @@ class RawReader:
         for pipe in pipes:
             data = os.read(pipe, _READ)
             text = self._decoders[pipe].decode(data, final=not data)
-            with contextlib.suppress(OSError):  # whoever reads the log may be gone
+            with contextlib.suppress(OSError):  # the reader of the log may have ended
                 self._log.write(self._sources[pipe], text)
             if not data:
                 self.pipes.remove(pipe)

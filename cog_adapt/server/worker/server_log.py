@@ -10,7 +10,7 @@ from typing import TextIO
 from cog_adapt.server.telemetry.entries import escape_text, to_entry
 from cog_adapt.server.worker.lines import Source, encodable
 
-_MOST_CHARACTERS = 2**16  # of an entry; a longer line is cut into several
+_MOST_CHARACTERS = 2**16  # characters of an entry; a longer line is cut into several
 
 
 class ServerLog:
@@ -33,7 +33,7 @@ class ServerLog:
 
     def write(self, source: Source, text: str) -> None:
         """Accept text; the part after its last newline waits."""
-        if self._process != os.getpid():  # a fork: another thread may hold the parent's lock
+        if self._process != os.getpid():  # a fork: a thread of the parent may hold the lock
             self._begin()
         with self._lock:
             if self._is_json:

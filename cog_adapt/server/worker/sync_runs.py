@@ -79,7 +79,8 @@ class SyncRuns:
             outcome = failure(error)
         files.close()
         self._run_context.connection.leave_if_forked()
-        del self._started[active.request.id]  # first: once its end is known, its id may come again
+        # first, because its id may come again as soon as its end is known
+        del self._started[active.request.id]
         status = "canceled" if active.interruption.requested else outcome.status
         error_text = None if status == "canceled" else outcome.error
         active.end(status, error_text, is_list=outcome.is_list)

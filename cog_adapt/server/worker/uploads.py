@@ -52,7 +52,7 @@ class FileContent:
         """
         if isinstance(value, os.PathLike):
             path = Path(value)
-            with path.open("rb"):  # a missing file or a folder is an error, and no empty output
+            with path.open("rb"):  # a missing file or a folder is an error, and not an empty output
                 return cls(path.name, path, path)
         if value.seekable():
             value.seek(0)

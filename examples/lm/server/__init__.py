@@ -1,1 +1,1 @@
-"""The door to the HTTP server, with routes for the clients that people have."""
+"""The HTTP server, with the routes of OpenAI's clients."""

@@ -1,6 +1,6 @@
-"""The mirror of Cog's HTTP API, and OpenAI's two routes on top of it.
+"""The mirror of Cog's HTTP API, with OpenAI's two routes.
 
-`model` names an adapter (an id, `support`, `support@v2`); "base" asks the base.
+`model` names an adapter (an id, `support`, `support@v2`); "base" names the base.
 """
 
 from fastapi import FastAPI
@@ -10,7 +10,7 @@ from examples.lm.server import openai
 
 
 def build(settings: Settings) -> FastAPI:
-    """Return the application that is served: the mirror's, and `/v1/…`."""
+    """Return the application to be served: the mirror with `/v1/…`."""
     app = create_app(settings)
     for path in ("/v1/chat/completions", "/v1/completions"):
         set_need(f"POST {path}", "predict")  # else a key would need `admin`

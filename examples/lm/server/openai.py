@@ -1,7 +1,7 @@
 """OpenAI's `/v1/chat/completions` and `/v1/completions`, streamed and not.
 
-Each request is a prediction, as POST /predictions runs it: with the same checks, keys, queue and
-records. https://platform.openai.com/docs/api-reference says what the bodies mean.
+Each request is a prediction as by POST /predictions: with the same checks, keys, queue and
+records. https://platform.openai.com/docs/api-reference describes the bodies.
 """
 
 import json
@@ -116,7 +116,7 @@ class _Text:
         self.piece_object = object
 
     def body(self, run: OwnRun, model: str, object: str, **rest: Any) -> dict[str, Any]:
-        """Return what every body has, and the rest."""
+        """Return the fields of every body, and these."""
         common = {"id": f"{self._prefix}-{run.id}", "object": object, "model": model}
         return {**common, "created": int(time.time()), **rest}
 
@@ -159,7 +159,7 @@ async def _answered(request: Request, asked: Asked, form: _Text) -> Response:
 
 
 async def _streamed(run: OwnRun, asked: Asked, form: _Text) -> Response:
-    """Send the first piece with the status; what fails before it has a status of its own."""
+    """Send the first piece with the status; an earlier failure has a status of its own."""
     pieces = aiter(run.outputs())
     first: str | None = await anext(pieces, None)
     if first is None:

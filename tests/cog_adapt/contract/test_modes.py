@@ -13,8 +13,8 @@ NOT_READY = {
     "status": "failed",
 }
 SETUP_FAILED = {
-    "error": "Setup has failed, so nothing can run. Why is in setup.logs of GET /health-check; "
-    "correct it, and start the server again.",
+    "error": "Setup has failed, so nothing can run. The reason is in setup.logs of "
+    "GET /health-check; correct it, and start the server again.",
     "status": "failed",
 }
 ASYNC = {"Prefer": "respond-async"}

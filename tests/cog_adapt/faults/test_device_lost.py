@@ -4,7 +4,7 @@ from tests.cog_adapt.faults.cluster import SECONDS, record, statuses, submit, un
 from tests.cog_adapt.waiting import wait_for
 
 FAILED = "the device cuda:0 failed: device-side assert triggered"
-CAUSE = f"could not go on, and was ended: {FAILED}"
+CAUSE = f"could not continue, and was ended: {FAILED}"
 
 
 def test_what_lost_the_device_has_failed_and_the_next_one_runs_in_a_new_process(cluster):

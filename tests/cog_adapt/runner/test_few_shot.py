@@ -341,7 +341,7 @@ def test_more_than_five_cut_texts_are_counted(fixed):
     "values", [{"inputs": ["abcd"]}, {"examples": "text,label\na,low\na,high\n"}]
 )
 def test_a_strict_request_refuses_what_is_otherwise_said(fixed, values):
-    with pytest.raises(InputError, match="leave `strict` out to have it in the report"):
+    with pytest.raises(InputError, match="leave `strict` out to get it in the report"):
         ask(fixed, strict=True, **values)
     assert ask(fixed, **values).report["warnings"]
 

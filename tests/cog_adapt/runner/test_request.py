@@ -90,9 +90,9 @@ def test_a_very_long_value_is_shown_in_short():
 
 @pytest.mark.parametrize("url", ["data:text/plain,x", "http://host/x", "https://host/x"])
 def test_the_old_place_of_a_url_names_the_new_one(store, url):
-    with pytest.raises(InputError, match=f"URL '{url}'; it takes rows. .* `examples_file`"):
+    with pytest.raises(InputError, match=f"URL '{url}', but takes rows. .* `examples_file`"):
         examples_of(examples=url)
-    with pytest.raises(InputError, match=f"URL '{url}'; it takes an id or a name. .* `weights`"):
+    with pytest.raises(InputError, match=f"URL '{url}', but takes an id or a name. .* `weights`"):
         found(store, adapter=url)
 
 

@@ -101,7 +101,7 @@ def asked(runner):
 @pytest.mark.parametrize("hook", ["example", "encode", "encode_targets", "loss", "predict"])
 def test_the_function_is_named_and_the_cause_kept(runner, failing, hook):
     failing.fails = hook
-    said = f"Lengths.{hook} raised KeyError: 'width'. Send what it reads, or mend it"
+    said = f"Lengths.{hook} raised KeyError: 'width'. Send inputs that it can read, or correct it"
     with pytest.raises(TaskError, match=re.escape(said)) as raised:
         asked(runner)
     assert raised.value.__cause__ is Lengths.error

@@ -136,7 +136,9 @@ def test_what_is_remarkable_is_in_the_report_or_refused(runner, steps):
     rows = "text,label,mood\naa,low,x\nya,high,x\n"
     done = trained(runner, steps, Recipe(max_steps=1), rows)
     assert done.report["warnings"] == ["columns not used: 'mood'"]
-    with pytest.raises(InputError, match="columns not used: 'mood'. Mend this, or leave `strict`"):
+    with pytest.raises(
+        InputError, match="columns not used: 'mood'. Correct this, or leave `strict`"
+    ):
         trained(runner, steps, Recipe(max_steps=1), rows, strict=True)
 
 

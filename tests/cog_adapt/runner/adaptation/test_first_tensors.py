@@ -39,7 +39,7 @@ def test_new_labels_have_fresh_rows_and_the_adapter_stays():
 
 
 def test_a_task_without_rows_for_new_labels_is_said():
-    with pytest.raises(InputError, match="its head.weight takes no others"):
+    with pytest.raises(InputError, match="its head.weight has no place for others"):
         finished(going_on(ADAPTER, ("new", "b"), made_of({}), HEAD))
 
 

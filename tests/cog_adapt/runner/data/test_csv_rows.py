@@ -53,7 +53,7 @@ def test_after_a_broken_record_nothing_more_is_read():
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("text,text,label\na", "the column 'text' stands twice"), ('"text', "row 1: broken CSV")],
+    [("text,text,label\na", "the column 'text' occurs twice"), ('"text', "row 1: broken CSV")],
 )
 def test_a_header_that_cannot_be_used_refuses_the_whole(text, message):
     with pytest.raises(InputError, match=message):

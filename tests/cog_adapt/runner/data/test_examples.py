@@ -209,7 +209,7 @@ def test_a_bad_item_is_refused_with_its_row_in_a_list_and_in_json_lines(item, pa
         ('{"text": "a\tb", "label": "c"}', ["line 4, column 12", "control character"]),
         ("text,label", ["line 4, column 1"]),
         ('{"text": "a", "label": "b"} {}', ["line 4, column 29"]),
-        ('{"text": "a", "text": "b", "label": "c"}', ["key 'text' stands twice", "keep one"]),
+        ('{"text": "a", "text": "b", "label": "c"}', ["key 'text' occurs twice", "keep one"]),
         ('{"text": NaN, "label": "c"}', ["NaN is not JSON"]),
         ('{"text": -Infinity, "label": "c"}', ["-Infinity is not JSON"]),
         ('{"text": ' + "1" * 5000 + ', "label": "c"}', ["too many digits"]),
@@ -428,7 +428,7 @@ def test_a_header_alone_has_no_examples(source):
     [
         ("text\na", ["row 2: no target among ['text']"]),
         ("label\na", ["row 2: no input among ['label']"]),
-        ("text,label,text\n", ["row 1, the header", "column 'text' stands twice"]),
+        ("text,label,text\n", ["row 1, the header", "column 'text' occurs twice"]),
         ('"text', ["row 1", "broken CSV"]),
     ],
 )

@@ -77,12 +77,12 @@ def test_a_bad_row_is_a_fault_at_its_place(text):
 REFUSED = {
     "[1": r"broken JSON at line 1, column \d",
     '[\n{"text": "a",,}]': "broken JSON at line 2, column 14",
-    '[{"text": "a", "text": "b"}]': "the key 'text' stands twice",
+    '[{"text": "a", "text": "b"}]': "the key 'text' occurs twice",
     "[NaN]": "NaN is not JSON",
     "[" * 100_000: "nested too deep",
     "[" + "1" * 5000 + "]": "too many digits",
     '{"text": ["a"], "label": ["b"]}': "hold lists, which could be columns",
-    "text,text,label\na": "the column 'text' stands twice",
+    "text,text,label\na": "the column 'text' occurs twice",
 }
 
 

@@ -31,7 +31,7 @@ def test_as_many_and_as_long_labels_as_the_task_takes_are_settled():
         (["a", "b" * 201], "label 2 has 201 characters; the limit is 200. Shorten it"),
         (["a", " "], "label 2 is ' '. Send a name"),
         (["a", 5], "label 2 is 5. Send a name"),
-        (["a", "b", "a"], "label 3, 'a', stands twice. Send each one once"),
+        (["a", "b", "a"], "label 3, 'a', occurs twice. Send each label once"),
     ],
 )
 def test_others_are_refused_in_words(labels, reason):

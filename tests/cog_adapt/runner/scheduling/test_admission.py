@@ -109,7 +109,7 @@ def test_two_that_do_not_fit_together_run_in_turn_and_a_small_one_after_them(ada
     tickets = [adaptations.submit(name, size) for name, size in (("a", 70), ("b", 90), ("c", 20))]
     assert adaptations.next_began() == "a"
     assert "needs about" in waiting(tickets[1]).words
-    assert "what waits before it needs more memory" in waiting(tickets[2]).words
+    assert "an earlier one waits for more memory" in waiting(tickets[2]).words
     assert caplog.text.count("an adaptation waits for") == 2
     assert adaptations.left() == (70, 2)
     adaptations.gates["a"].set()
@@ -127,7 +127,7 @@ def test_what_are_too_many_at_once_wait_for_their_turn():
     tickets = [adaptations.submit(name, 10) for name in "abc"]
     assert {adaptations.next_began(), adaptations.next_began()} == {"a", "b"}
     assert waiting(tickets[2]).words == (
-        "waits for its turn: 2 other adaptations under way, as many as may be (AT_ONCE)"
+        "waits for its turn: 2 other adaptations under way, which is the limit (AT_ONCE)"
     )
     assert adaptations.left() == (20, 1)
     adaptations.gates["a"].set()

@@ -75,7 +75,7 @@ def test_one_owner_leaves_a_quarter_of_the_turns_to_the_others():
     memory = held(*(Work(n, "a") for n in range(6)), most_at_once=8, setting="AT_ONCE")
     assert memory.is_share_over(Work(9, "a"))
     assert memory.words_of_wait(Work(9, "a"), NEEDED) == (
-        "its turn: 6 other adaptations of this owner under way, as many as may be (AT_ONCE)"
+        "its turn: 6 other adaptations of this owner under way, which is the limit (AT_ONCE)"
     )
     assert memory.fits(Work(9, "b"))
     memory.free(Work(0, "a"))
@@ -96,4 +96,4 @@ def test_who_waits_for_memory_is_told_how_much_is_taken():
 
 def test_who_would_fit_is_told_that_another_is_before_it():
     words = held(Work(60)).words_of_wait(Work(5), NEEDED)
-    assert words == "its turn: what waits before it needs more memory"
+    assert words == "its turn: an earlier one waits for more memory"

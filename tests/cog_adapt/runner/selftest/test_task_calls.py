@@ -36,7 +36,7 @@ def test_an_error_is_a_finding_with_its_line_and_a_value_is_returned() -> None:
     (finding,) = task.exam.findings
     assert finding.code == "encode"
     assert finding.message == (
-        "Images.encode raised ValueError: no such thing. Mend the line, or what it is given."
+        "Images.encode raised ValueError: no such thing. Correct the line, or its arguments."
     )
     assert "raise ValueError" in (finding.line or "")
 

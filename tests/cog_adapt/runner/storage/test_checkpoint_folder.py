@@ -64,7 +64,7 @@ def test_what_alone_is_too_much_is_not_kept_and_the_log_says_so_once(put, tmp_pa
         assert names(tmp_path) == [other.name]
         [line] = caplog.messages
         assert (
-            f"{size} bytes; the states of all may have 60 (CHECKPOINT_BYTES), one owner's 30"
+            f"{size} bytes; all states together may have 60 (CHECKPOINT_BYTES), one owner's 30"
             in line
         )
 

@@ -134,7 +134,7 @@ def test_while_it_is_away_the_disk_serves_and_nothing_is_lost(tmp_path, caplog):
     far.write_text("in the way of a folder")
     store = store_at(tmp_path / "near", f"file://{tmp_path}/far", len(adapter_of(1).to_bytes()))
     store.put(adapter_of(1))
-    assert "lies on this disk only" in caplog.text
+    assert "is on this disk only" in caplog.text
     assert store.get(adapter_of(1).id).id == adapter_of(1).id
     with pytest.raises(StoreError, match="ADAPTER_STORE file://.* Check its address"):
         store.put(adapter_of(2))

@@ -91,7 +91,7 @@ def test_what_is_far_away_is_served_though_the_disk_has_no_room(tmp_path, index,
     tiers = tiers_of(tmp_path, disk=FILE - 1, remote=remote)
     adapter, _ = tiers.read(key, index)
     assert adapter.id == key[1]
-    assert "stays far away" in caplog.text
+    assert "stays in ADAPTER_STORE alone" in caplog.text
     with pytest.raises(AdapterNotFound):
         tiers.read(("", ADAPTERS[1].id), index)
     assert numbers(tiers, "remote_hits", "remote_misses") == (1, 1)

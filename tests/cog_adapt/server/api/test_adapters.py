@@ -165,7 +165,7 @@ def test_a_shared_one_is_read_by_whom_it_is_shared_with_and_changed_by_its_owner
             ("GET", "/download", "format=receipt", None),
         ):
             refused = await site.ask(method, f"{path}{end}", body, key=BOB, query=query)
-            assert (refused.status, "only its owner changes it" in refused.error) == (403, True)
+            assert (refused.status, "only its owner may change it" in refused.error) == (403, True)
         await site.ask("PATCH", path, {"shared": []}, key=ADA)
         assert (await site.ask("GET", path, key=BOB)).status == 404
 
@@ -218,7 +218,7 @@ def test_a_page_may_be_of_some(play, query, found):
     [
         ("", "limit=0", 422, "limit is '0'; allowed: 1 to 1000."),
         ("", "shared=maybe", 422, "shared is 'maybe'; allowed: true, false."),
-        ("", "cursor=x", 404, "there is no such page: cursor 'x' is none of this server's"),
+        ("", "cursor=x", 404, "there is no such page: cursor 'x' is not from this server"),
         ("", "name=%00", 404, "there is no such page: a text of the query holds"),
         (
             "/a/download",

@@ -144,7 +144,7 @@ def test_what_is_not_json_is_400(body):
         (b"9" * 100_000, "at most 4,300 digits"),
         (b"1e999", "at most 308 before its point. Write it shorter, or as a text in quotes"),
         (b'"\\ud800\\u0041"', "half of a surrogate pair (\\ud800 to \\udfff). Leave it out"),
-        (b'"\\ud800"', "or a surrogate pair (\\ud800 to \\udfff) in a text, ends before its end"),
+        (b'"\\ud800"', "or a surrogate pair (\\ud800 to \\udfff) in a text, is cut off"),
     ],
 )
 def test_what_to_do_about_digits_and_half_pairs_is_said(value, says):

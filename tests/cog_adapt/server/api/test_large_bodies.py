@@ -126,7 +126,7 @@ def test_only_inputs_may_be_large(bodies, field):
 def test_after_the_process_has_died_the_next_body_gets_another(bodies):
     small = b'{"input":{"texts":["a"]}}'
     os.kill(process_of(bodies).pid, signal.SIGKILL)
-    with pytest.raises(ShapeError, match="in the memory that there is"):
+    with pytest.raises(ShapeError, match="in the memory that is left"):
         read(bodies, small)
     assert read(bodies, small)[1]
 

@@ -38,5 +38,5 @@ def test_a_place_comes_back():
     ],
 )
 def test_another_text_is_refused(text):
-    with pytest.raises(InputError, match="is none of this server's; leave it out"):
+    with pytest.raises(InputError, match="is not from this server; leave it out"):
         read_cursor(text, Place)

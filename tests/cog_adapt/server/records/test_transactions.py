@@ -123,7 +123,7 @@ def test_what_another_server_has_is_refused_by_name(engine):
     ((key, reason),) = refused.items()
     assert key == ("predict", "r2", "")
     assert isinstance(reason, TakenOverError)
-    assert "'r2' is in the hands of another server" in str(reason)
+    assert "'r2' belongs to another server" in str(reason)
 
 
 def test_a_database_that_is_down_writes_nothing_and_loses_nothing(engine):

@@ -120,6 +120,6 @@ def test_a_refusal_names_the_type_its_use_and_what_is_allowed(annotation, name):
     error = refusal(annotation, "an input", SCALAR_NAMES)
     assert isinstance(error, ConfigError)
     assert str(error) == (
-        f"type {name} is none that Cog takes as an input; "
+        f"type {name} is not a type that Cog takes as an input; "
         "allowed: bool, int, float, str, dict, Any, cog.Path, cog.File, cog.Secret."
     )

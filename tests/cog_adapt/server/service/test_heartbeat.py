@@ -117,6 +117,6 @@ def test_a_process_that_cannot_go_on_is_ended_with_its_cause(seconds):
         watched.watch.on_beat(Beat())
         assert watched.causes == []
         watched.watch.on_beat(Beat(fatal="the card fell off"))
-        assert watched.causes == ["could not go on, and was ended: the card fell off"]
+        assert watched.causes == ["could not continue, and was ended: the card fell off"]
 
     play(scene, seconds)

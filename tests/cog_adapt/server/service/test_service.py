@@ -45,7 +45,7 @@ def test_a_crash_that_is_being_mended_is_no_unreadiness(play, state, has_been_re
     ("state", "words"),
     [
         ("starting", "Setup has not finished yet. Wait"),
-        ("setup failed", "Setup has failed, so nothing can run. Why is in setup.logs of"),
+        ("setup failed", "Setup has failed, so nothing can run. The reason is in setup.logs of"),
         ("defunct", "The model process has died too often, so nothing can run now; it is tr"),
     ],
 )

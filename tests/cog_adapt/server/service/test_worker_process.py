@@ -250,7 +250,7 @@ def test_requests_larger_than_the_socket_takes_arrive_whole_and_in_order(meet):
 
 
 def test_a_process_that_is_not_understood_is_ended(meet):
-    assert meet("babble") == ["said what is no report, and was killed"]
+    assert meet("babble") == ["sent a message that is no report, and was killed"]
 
 
 def test_a_process_that_closes_its_socket_is_ended_and_what_waits_for_it_is_dropped(meet):
