@@ -41,12 +41,12 @@ class RowLookup(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Trainable:
-    """What is trained.
+    """The tensors that an adaptation trains, and the module that they belong to.
 
     Attributes:
-        template: the base's structure, with the weights that stay as they are.
-        tensors: those that are trained, at their first values, on the device.
-        scales: of LoRA pairs, by layer, where they are not `lora.SCALE`.
+        template: the base's structure, with the weights that training leaves unchanged.
+        tensors: the trained tensors at their first values, on the device.
+        scales: the scales of LoRA pairs that differ from `lora.SCALE`, by layer.
     """
 
     template: nn.Module
@@ -56,13 +56,13 @@ class Trainable:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSet:
-    """The examples that are learned from.
+    """The examples of an adaptation.
 
     Attributes:
         labels: the label set of `examples`.
-        weights: of each example's loss and score, from 0; a mean over examples is then
-            sum(weight * value) / sum(weight). None: all weigh the same.
-        kept_rows: what encoded inputs are kept in beyond this run; None: in nothing.
+        weights: the weight of each example's loss and score, from 0; a mean over examples is
+            then sum(weight * value) / sum(weight). None: equal weights.
+        kept_rows: a cache of encoded inputs that outlives this run; None: no cache.
     """
 
     examples: Sequence[Example]
@@ -88,12 +88,12 @@ class TrainingSet:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How it is trained.
+    """The recipe, the precision and the limits of a training.
 
     Attributes:
         learning_rate: the peak rate; it falls linearly to zero at `recipe.max_steps`.
-        limit: how large a part of a step may be; one for all runs of an adaptation.
-        compiles: whether the blocks of the replica are compiled.
+        limit: the size of a part of a step; all runs of an adaptation share it.
+        compiles: whether the replica's blocks are compiled.
     """
 
     recipe: Recipe
@@ -105,12 +105,12 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Resumption:
-    """The state that a run goes on from, and where it leaves its own.
+    """The state that a run resumes from, and the function that stores new states.
 
     Attributes:
-        state: of an earlier run of the same start; None: it begins.
-        keep: called with the state after every step that `every` divides; what it returns, if
-            anything, is done when the state is written. None: no state is kept.
+        state: the state of an earlier run of the same start; None: the run begins at step 0.
+        keep: called with the state after every step that `every` divides; a future that it
+            returns is done once the state is written. None: no state is stored.
     """
 
     state: TrainingState | None = None
@@ -123,7 +123,7 @@ class Start:
     """Everything an adaptation begins with.
 
     Attributes:
-        began: when the time of its budget began, by `time.monotonic`; None: with its first tick.
+        began: the moment the time budget began, by `time.monotonic`; None: the first tick.
     """
 
     task: Task

@@ -329,9 +329,10 @@ def test_a_method_that_trains_the_first_block_keeps_nothing():
 
 def spare_step(start):
     """A step on a replica of its own, whose frozen blocks may run ahead."""
-    replica = training_replica(start.trained.template, start.trained.tensors, start.trained.scales)
-    loss, make = weighted_loss(start.task), adamw(start.recipe, start.learning_rate)
-    return GradientStep(replica, loss, make, start.precision, modules_in_training(replica))
+    trained, training = start.trained, start.training
+    replica = training_replica(trained.template, trained.tensors, trained.scales)
+    loss, make = weighted_loss(start.task), adamw(training.recipe, training.learning_rate)
+    return GradientStep(replica, loss, make, training.precision, modules_in_training(replica))
 
 
 def test_more_than_the_bytes_are_not_kept():

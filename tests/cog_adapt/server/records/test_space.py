@@ -127,7 +127,7 @@ def test_rows_count_for_their_owners_with_the_pages_that_they_take(home):
                 delivery = make_delivery(number, owner=owner, body="x" * 5000)
                 await records.save_durably(record, [delivery])
             await records.prune(YEARS, 1000)
-            records.space.most = 0  # so all of each owner's is too much
+            records.space.limit(0)  # so all of each owner's is too much
             by_owner = records.space.excess_by_owner
             assert sum(by_owner.values()) == pytest.approx(records.space.used, abs=2)
             assert by_owner["ann"] == pytest.approx(3 * by_owner["bob"], rel=0.02)
