@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from cog_adapt.adapter_metadata import MetadataJson
 from cog_adapt.adapter_rule import OPERATOR, SeveralOwners, choose, parse_reference
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.storage.budgets import budgets_of
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.server.command.adapter_source import Metadata, as_json, write_portions
+from cog_adapt.server.command.adapter_source import as_json, write_portions
 from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.command.served_adapters import RemoteAdapters
 from cog_adapt.server.errors import InputError
@@ -28,13 +29,13 @@ class StoredAdapters:
 
     def all(
         self, owner: str | None, name: str | None, label: str | None = None
-    ) -> Iterator[Metadata]:
+    ) -> Iterator[MetadataJson]:
         """Read the metadata beside the files."""
         found = (known.to_json() for known in reversed(self._store.describe(owner)))
         named = (each for each in found if name in (None, each["name"]))
         return (each for each in named if label is None or label in (each["labels"] or ()))
 
-    def show(self, reference: str, owner: str | None) -> Metadata:
+    def show(self, reference: str, owner: str | None) -> MetadataJson:
         """Find an adapter of any owner.
 
         Raises:
@@ -59,7 +60,7 @@ class StoredAdapters:
         adapter = self._store.peek(found["id"], found["owner"])
         return write_portions(path, f"{adapter.id}.safetensors", iter([adapter.to_bytes()]))
 
-    def _get_receipt(self, found: Metadata, path: Path) -> Path:
+    def _get_receipt(self, found: MetadataJson, path: Path) -> Path:
         decision = self._store.decisions.of_adapter(found["owner"], found["id"])
         if decision is None or not decision.receipt:
             raise InputError(
@@ -68,13 +69,15 @@ class StoredAdapters:
         written = iter([as_json(decision.receipt).encode()])
         return write_portions(path, f"{found['id']}.receipt.json", written)
 
-    def put(self, path: Path) -> Metadata:
+    def put(self, path: Path) -> MetadataJson:
         """Start a server in this folder, which checks an adapter against its model."""
         with local_server("predict", {}) as client:
             client.wait_until_ready(_SETUP_SECONDS)
             return RemoteAdapters(client).put(path)
 
-    def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
+    def change(
+        self, reference: str, owner: str | None, changes: Mapping[str, object]
+    ) -> MetadataJson:
         """Change an adapter's metadata."""
         found = self._to_change(reference, owner)
         checked = checked_changes(changes)
@@ -85,7 +88,7 @@ class StoredAdapters:
         )
         return changed.to_json()
 
-    def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
+    def give(self, reference: str, owner: str | None, receiver: str) -> MetadataJson:
         """Move an adapter to another owner; return its metadata."""
         if not OWNER_NAME.fullmatch(receiver):
             raise InputError(
@@ -95,7 +98,7 @@ class StoredAdapters:
         found = self._to_change(reference, owner)
         return self._store.give(found["id"], found["owner"], receiver).to_json()
 
-    def _to_change(self, reference: str, owner: str | None) -> Metadata:
+    def _to_change(self, reference: str, owner: str | None) -> MetadataJson:
         """Find an adapter that may be changed here.
 
         Raises:
@@ -109,7 +112,7 @@ class StoredAdapters:
             )
         return found
 
-    def remove(self, reference: str, owner: str | None) -> Metadata:
+    def remove(self, reference: str, owner: str | None) -> MetadataJson:
         """Remove an adapter."""
         found = self._to_change(reference, owner)
         return {"children": self._store.remove(found["id"], found["owner"])}

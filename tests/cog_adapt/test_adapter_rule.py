@@ -18,7 +18,7 @@ from cog_adapt.runner.errors import AdapterNotFound, InputError
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.requests.find_adapter import find_adapter
 from cog_adapt.runner.storage.catalog import Adapters
-from cog_adapt.runner.storage.metadata import Metadata, Provenance
+from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.server.errors import InputError as UsageError
 from cog_adapt.server.middleware.keys import Key
@@ -314,5 +314,5 @@ def test_a_run_knows_who_asks_whatever_its_caller_writes(tmp_path, make_runner, 
 def test_a_time_is_over_in_its_own_zone_or_in_utc(hours, zone):
     end = datetime.now(UTC) + timedelta(hours=hours)
     text = (end.astimezone(zone) if zone else end.replace(tzinfo=None)).isoformat()
-    known = replace(Metadata.of(adapter_of(1), 1, "amy", Provenance()), expires_at=text)
+    known = replace(describe(adapter_of(1), size=1, owner="amy"), expires_at=text)
     assert may_use(AMY, known) is (hours > 0)

@@ -1,6 +1,7 @@
 """Adapters of the shipped predictor, from one's examples to another server's use, over HTTP."""
 
 import hashlib
+import re
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,12 +9,13 @@ from types import SimpleNamespace
 import pytest
 import safetensors
 
-from cog_adapt.runner.storage.metadata import Metadata
+from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.server.api.adapter_shapes import Adapter
 from tests.cog_adapt.contract.serving import serving
 from tests.cog_adapt.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
+PROTOCOL = ROOT / "docs" / "predictor-protocol.md"
 TICKETS = ROOT / "examples" / "tickets.jsonl"
 TEXTS = ["My parcel has not come.", "I cannot log in any more."]
 KEYS = {"ada-key": "ada predict", "bob-key": "bob predict", "root-key": "root admin"}
@@ -35,8 +37,12 @@ def start(tmp_path_factory):
     return run
 
 
-def test_the_document_has_every_fact_that_is_kept_of_an_adapter():
-    assert {*Adapter.model_fields} == {each.name for each in fields(Metadata)}
+def test_the_protocols_page_and_the_openapi_document_describe_every_field_of_the_metadata():
+    names = {each.name for each in fields(AdapterMetadata)}
+    table = PROTOCOL.read_text().split("Metadata is a JSON object")[1].split("\n\n")[1]
+    keys = (row.split("|")[1] for row in table.splitlines()[2:])
+    assert {name for key in keys for name in re.findall("`(.+?)`", key)} == names
+    assert {*Adapter.model_fields} == names
 
 
 def wait_until_ready(server):

@@ -30,9 +30,8 @@ from cog_adapt.runner.heads.linear_head import LinearHead
 _BEGINNING = 4.0  # a label's prior counts as so many examples if gradients start from it
 # With smaller ones a direction of few examples is taken as certain: R² -.16 for .41.
 _NUMBER_PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-# Power of the likelihood: errors of heads that were fitted to the same few examples say less about
-# which head is right than as many independent errors would. Over eight sizes of two sets R² rises
-# .005.
+# Power of the likelihood: errors of heads that share their few examples say less about which head
+# is right than as many independent errors would. Over eight sizes of two sets R² rises .005.
 _CERTAINTY = 0.5
 _INTERCEPT = 0.3  # the constant column's value: a smaller value is shrunk more
 _FREE = 10.0  # the constant column's value if it is hardly shrunk

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
+from cog_adapt.adapter_metadata import Provenance
 from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.known.receipt import sealed
@@ -26,7 +27,6 @@ from cog_adapt.runner.requests.plan import (
 from cog_adapt.runner.requests.run_facts import data_digest, facts_of
 from cog_adapt.runner.scheduling.shared_runs import RunStart
 from cog_adapt.runner.storage.decisions import Decision
-from cog_adapt.runner.storage.metadata import Provenance
 
 _AT_THE_END = 2**62  # steps: a checkpoint is written only if a time budget cuts the run short
 logger = logging.getLogger(__name__)

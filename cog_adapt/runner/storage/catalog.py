@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.runner.data.files import write_whole
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.modules.adapters import Adapter, read_adapter
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.known import Watcher
-from cog_adapt.runner.storage.metadata import Metadata
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 
@@ -145,7 +145,9 @@ class Adapters:
 
     def note(self, owner: str, adapter_id: str, metadata: Mapping[str, Any] | None) -> None:
         """Take over an adapter's metadata from another process; None: it was removed there."""
-        known = None if metadata is None else Metadata.from_json(json.dumps(metadata).encode())
+        known = (
+            None if metadata is None else AdapterMetadata.from_json(json.dumps(metadata).encode())
+        )
         if known is not None or metadata is None:
             self._store.note(adapter_id, owner, known)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.storage.known import NextVersion
-from cog_adapt.runner.storage.metadata import Metadata
 from cog_adapt.runner.storage.names import check_name
 
 _MOST_NOTES = 10_000
@@ -17,7 +17,7 @@ _SHOWN = 80
 
 
 def checked_changes(changes: Mapping[str, object]) -> dict[str, Any]:
-    """Check changes by name, and return values of the types of `Metadata`.
+    """Check changes by name, and return values of the types of `AdapterMetadata`.
 
     Raises:
         InputError: a name is unknown, or a value not allowed.
@@ -32,8 +32,8 @@ def checked_changes(changes: Mapping[str, object]) -> dict[str, Any]:
 
 
 def apply_changes(
-    known: Metadata, changes: Mapping[str, Any], next_version: NextVersion
-) -> Metadata:
+    known: AdapterMetadata, changes: Mapping[str, Any], next_version: NextVersion
+) -> AdapterMetadata:
     """Return the metadata after checked changes; a new name gets the name's next version."""
     changed = replace(known, **changes)
     if changed.name == known.name:

@@ -5,11 +5,11 @@ This module reads no files and takes no lock.
 
 from collections.abc import Callable, Iterable, Iterator
 
+from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.owner_bytes import OwnerBytes
 from cog_adapt.runner.errors import StoreError
 from cog_adapt.runner.storage.index import Index, Key
 from cog_adapt.runner.storage.memory import Counts
-from cog_adapt.runner.storage.metadata import Metadata
 
 
 class Disk:
@@ -63,7 +63,7 @@ class Disk:
         others = (pair for pair in index.items() if pair[0] not in own)
         return own + self._chosen(others, by_owner.bytes + size - freed - by_owner.most)
 
-    def _chosen(self, items: Iterable[tuple[Key, Metadata]], missing: int) -> list[Key]:
+    def _chosen(self, items: Iterable[tuple[Key, AdapterMetadata]], missing: int) -> list[Key]:
         if missing <= 0:
             return []
         loose = [pair for pair in items if pair[0] in self._by_owner and not pair[1].is_kept]

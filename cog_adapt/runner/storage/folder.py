@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.runner.data.files import write_whole
 from cog_adapt.runner.errors import InputError, StoreError, WeightsError
 from cog_adapt.runner.modules.adapters import Adapter, adapter_from_bytes, header_of
 from cog_adapt.runner.storage.index import Key, place_of
-from cog_adapt.runner.storage.metadata import Metadata
 from cog_adapt.runner.storage.names import is_id
 
 _PLACE = re.compile(r"[0-9a-f]{32}")
@@ -54,7 +54,7 @@ class Folder:
             write_whole(path, content)
         return path
 
-    def write_metadata(self, key: Key, known: Metadata) -> None:
+    def write_metadata(self, key: Key, known: AdapterMetadata) -> None:
         """Write an adapter's metadata, whole or not at all (StoreError)."""
         text = json.dumps(known.to_json(), indent=1).encode()
         write_whole(self.path(key).with_suffix(".json"), text)
@@ -73,7 +73,7 @@ class Folder:
                 f"{path.name} cannot be read: {error}. Repair the folder of WEIGHTS_DIR."
             ) from error
 
-    def read_metadata(self, key: Key, owner: str | None) -> Metadata | None:
+    def read_metadata(self, key: Key, owner: str | None) -> AdapterMetadata | None:
         """Read an adapter's metadata; a file from before there was metadata gets some.
 
         Args:
@@ -85,10 +85,10 @@ class Folder:
         """
         return self.read_written(key) or _taken_in(self.path(key), _owner_of(key[0], owner))
 
-    def read_written(self, key: Key) -> Metadata | None:
+    def read_written(self, key: Key) -> AdapterMetadata | None:
         """Read an adapter's metadata as it is on disk now, or None."""
         try:
-            known = Metadata.from_json(self.path(key).with_suffix(".json").read_bytes())
+            known = AdapterMetadata.from_json(self.path(key).with_suffix(".json").read_bytes())
         except OSError:
             return None
         is_its_own = known and known.id == key[1] and place_of(known.owner) == key[0]
@@ -227,7 +227,7 @@ def _owner_of(place: str, owner: str | None) -> str:
     return f"sha256:{place}" if place else ""
 
 
-def _taken_in(path: Path, owner: str) -> Metadata | None:
+def _taken_in(path: Path, owner: str) -> AdapterMetadata | None:
     """Describe an adapter that lies in the folder without metadata; None: it is no adapter."""
     try:
         header, tensors = header_of(path)
@@ -240,7 +240,7 @@ def _taken_in(path: Path, owner: str) -> Metadata | None:
         "recipe": {"method": header["method"]},
         "bytes": about.st_size,
     }
-    return Metadata(
+    return AdapterMetadata(
         id=path.stem,
         owner=owner,
         base=header["base"],

@@ -7,8 +7,8 @@ reads no files and takes no lock: `AdapterStore` does.
 import hashlib
 from collections.abc import Iterator
 
+from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.adapter_rule import Asker, Reference, choose, version_of
-from cog_adapt.runner.storage.metadata import Metadata
 
 Key = tuple[str, str]
 """A place and an id."""
@@ -20,10 +20,10 @@ def place_of(owner: str) -> str:
 
 
 class Index:
-    """Metadata by place and id."""
+    """AdapterMetadata by place and id."""
 
     def __init__(self) -> None:
-        self._places: dict[str, dict[str, Metadata]] = {}
+        self._places: dict[str, dict[str, AdapterMetadata]] = {}
         self._names: dict[tuple[str, str], dict[int, str]] = {}
         self._shared: dict[str, dict[Key, None]] = {}  # shared adapters, by id and by name
         self._last: dict[str, dict[str, int]] = {}
@@ -36,15 +36,15 @@ class Index:
         """Return whether an adapter is in the index."""
         return key[1] in self._places.get(key[0], {})
 
-    def __getitem__(self, key: Key) -> Metadata:
+    def __getitem__(self, key: Key) -> AdapterMetadata:
         """Return an adapter's metadata (KeyError)."""
         return self._places[key[0]][key[1]]
 
-    def get(self, key: Key) -> Metadata | None:
+    def get(self, key: Key) -> AdapterMetadata | None:
         """Return an adapter's metadata, or None."""
         return self._places.get(key[0], {}).get(key[1])
 
-    def __setitem__(self, key: Key, known: Metadata) -> None:
+    def __setitem__(self, key: Key, known: AdapterMetadata) -> None:
         """Store an adapter's metadata."""
         if key in self:
             self._unlink(key)
@@ -73,7 +73,7 @@ class Index:
         last = self._last.setdefault(place, {})
         last |= {name: max(version, last.get(name, 0)) for name, version in versions.items()}
 
-    def items(self, place: str | None = None) -> Iterator[tuple[Key, Metadata]]:
+    def items(self, place: str | None = None) -> Iterator[tuple[Key, AdapterMetadata]]:
         """Yield the adapters of a place; None: of all."""
         for each in [*self._places] if place is None else [place]:
             for adapter_id, known in [*self._places.get(each, {}).items()]:
@@ -103,7 +103,7 @@ class Index:
             if not versions:
                 self._names.pop((key[0], known.name), None)
 
-    def _candidates(self, reference: Reference, asker: Asker) -> dict[Key, Metadata]:
+    def _candidates(self, reference: Reference, asker: Asker) -> dict[Key, AdapterMetadata]:
         """Find the adapters that an asker may use: own and shared ones; for an admin, all."""
         places = [*self._places] if asker.sees_all else [place_of(asker.owner)]
         keys = [key for place in places for key in self._named(reference, place)]
@@ -119,6 +119,6 @@ class Index:
             yield place, adapter_id
 
 
-def _texts(known: Metadata) -> tuple[str, ...]:
+def _texts(known: AdapterMetadata) -> tuple[str, ...]:
     """Return the references that fit an adapter."""
     return (known.id,) if known.name is None else (known.id, known.name)

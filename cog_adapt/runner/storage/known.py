@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.adapter_rule import (
     Asker,
     Reference,
@@ -20,12 +21,13 @@ from cog_adapt.adapter_rule import (
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index, Key, place_of
-from cog_adapt.runner.storage.metadata import Metadata, now
+from cog_adapt.runner.storage.metadata import now
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 
 Watcher = Callable[[str, str, dict[str, Any] | None], None]
 NextVersion = Callable[[str], int]
+MetadataChange = Callable[[AdapterMetadata, NextVersion], AdapterMetadata]
 WRITE_USES_SECONDS = 60.0  # how late the files may learn of hits and last uses
 logger = logging.getLogger(__name__)
 
@@ -74,14 +76,14 @@ class KnownAdapters:
             raise not_found(adapter_id)
         return key
 
-    def of(self, key: Key) -> Metadata:
+    def of(self, key: Key) -> AdapterMetadata:
         """Return an adapter's metadata (AdapterNotFound: it was removed meanwhile)."""
         known = self.index.get(key)
         if known is None:
             raise not_found(key[1])
         return known
 
-    def add(self, key: Key, known: Metadata) -> None:
+    def add(self, key: Key, known: AdapterMetadata) -> None:
         """Add an adapter; the metadata of a known one stays (StoreError)."""
         with self._lock:
             if key in self.index:
@@ -89,7 +91,7 @@ class KnownAdapters:
             self.index[key] = known
         self._write(key)
 
-    def change(self, key: Key, change: Callable[[Metadata, NextVersion], Metadata]) -> Metadata:
+    def change(self, key: Key, change: MetadataChange) -> AdapterMetadata:
         """Change an adapter's metadata (StoreError, AdapterNotFound)."""
         place = key[0]
         with self._folder.locked(place):
@@ -104,7 +106,7 @@ class KnownAdapters:
             self._write(key)
         return changed
 
-    def note(self, key: Key, known: Metadata) -> None:
+    def note(self, key: Key, known: AdapterMetadata) -> None:
         """Take over metadata that another process wrote; watchers are not called."""
         with self._lock:
             self.index[key] = _with_uses(known, self.index.get(key))
@@ -160,7 +162,7 @@ class KnownAdapters:
         for key, known in _new_here(self.index, folder=self._folder, place=place, owner=owner):
             self._note(key, known)
 
-    def _note(self, key: Key, known: Metadata) -> None:
+    def _note(self, key: Key, known: AdapterMetadata) -> None:
         with self._lock:
             before = self.index[key].owner if key in self.index else known.owner
             self.index[key] = known
@@ -168,7 +170,7 @@ class KnownAdapters:
             self._tell(before, key[1], None)
         self._tell(known.owner, key[1], known)
 
-    def _written(self, key: Key) -> Metadata:
+    def _written(self, key: Key) -> AdapterMetadata:
         """Return the metadata on disk, which another process may have changed (AdapterNotFound)."""
         known, written = self.of(key), self._folder.read_written(key)
         if written is None and self._remote is None and not self._folder.holds(key):
@@ -198,12 +200,12 @@ class KnownAdapters:
         if self._remote is not None:
             _write_far_away(self._remote, key, known)
 
-    def _tell(self, owner: str, adapter_id: str, known: Metadata | None) -> None:
+    def _tell(self, owner: str, adapter_id: str, known: AdapterMetadata | None) -> None:
         for watcher in self._watchers:
             watcher(owner, adapter_id, known.to_json() if known else None)
 
 
-def _write_far_away(remote: Remote, key: Key, known: Metadata) -> None:
+def _write_far_away(remote: Remote, key: Key, known: AdapterMetadata) -> None:
     """Write metadata to the remote store too; a failed write does not undo the change."""
     try:
         remote.write_metadata(key, known)
@@ -211,7 +213,7 @@ def _write_far_away(remote: Remote, key: Key, known: Metadata) -> None:
         logger.warning("the metadata of adapter %s is on this disk only: %s", key[1], error)
 
 
-def _with_uses(known: Metadata, here: Metadata | None) -> Metadata:
+def _with_uses(known: AdapterMetadata, here: AdapterMetadata | None) -> AdapterMetadata:
     """Add the uses that this process has counted."""
     if here is None or here.hits <= known.hits:
         return known
@@ -220,7 +222,7 @@ def _with_uses(known: Metadata, here: Metadata | None) -> Metadata:
 
 def _new_here(
     index: Index, folder: Folder, place: str, owner: str | None
-) -> Iterator[tuple[Key, Metadata]]:
+) -> Iterator[tuple[Key, AdapterMetadata]]:
     """Yield a folder's adapters that are not yet known as this owner's."""
     for adapter_id in folder.ids(place):
         key = (place, adapter_id)
@@ -233,7 +235,7 @@ def _new_here(
 
 def _new_far_away(
     index: Index, remote: Remote, owner: str | None
-) -> Iterator[tuple[Key, Metadata]]:
+) -> Iterator[tuple[Key, AdapterMetadata]]:
     """Yield an owner's adapters in the remote store that are not yet known; None: of all owners."""
     for key in remote.keys(None if owner is None else place_of(owner)):
         known = remote.read_metadata(key) if key not in index else None

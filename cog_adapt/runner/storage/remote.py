@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.runner.errors import ConfigError, StoreError
 from cog_adapt.runner.storage.index import Key
-from cog_adapt.runner.storage.metadata import Metadata
 from cog_adapt.runner.storage.names import is_id
 
 _NOBODY = "nobody"  # the place of adapters without an owner: a folder cannot have the name ""
@@ -43,7 +43,7 @@ class Remote:
         with self._asking(path):
             return bool(self._files.exists(path))
 
-    def write_metadata(self, key: Key, known: Metadata) -> None:
+    def write_metadata(self, key: Key, known: AdapterMetadata) -> None:
         """Write an adapter's metadata (StoreError)."""
         self._write(self._path(key, "json"), json.dumps(known.to_json(), indent=1).encode())
 
@@ -51,10 +51,10 @@ class Remote:
         """Return an adapter's file, or None (StoreError)."""
         return self._read(self._path(key, "safetensors")) if is_id(key[1]) else None
 
-    def read_metadata(self, key: Key) -> Metadata | None:
+    def read_metadata(self, key: Key) -> AdapterMetadata | None:
         """Return an adapter's metadata, or None (StoreError)."""
         content = self._read(self._path(key, "json"))
-        return Metadata.from_json(content) if content is not None else None
+        return AdapterMetadata.from_json(content) if content is not None else None
 
     def remove(self, key: Key) -> None:
         """Remove an adapter (StoreError)."""

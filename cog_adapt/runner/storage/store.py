@@ -6,12 +6,13 @@ and adapters from before there was metadata are read too.
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from cog_adapt.adapter_metadata import AdapterMetadata, Provenance
 from cog_adapt.adapter_rule import Asker, version_of
 from cog_adapt.deletion_clock import deletion_now
 from cog_adapt.runner.config import RunnerSettings
@@ -21,8 +22,8 @@ from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index, Key, place_of
-from cog_adapt.runner.storage.known import KnownAdapters, NextVersion, Watcher
-from cog_adapt.runner.storage.metadata import Metadata, Provenance
+from cog_adapt.runner.storage.known import KnownAdapters, MetadataChange, NextVersion, Watcher
+from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
@@ -83,7 +84,7 @@ class AdapterStore:
         if self._serves:
             self._folder.use()  # the folder may not have existed before
         self._forget(gone)
-        known = Metadata.of(adapter, size=len(content), owner=owner, made=made or Provenance())
+        known = describe(adapter, size=len(content), owner=owner, made=made)
         self._known.add(key, known)
         self._tiers.write_through(key)
         return path
@@ -119,11 +120,11 @@ class AdapterStore:
         """Return what `get` returns, without counting a use."""
         return self._content(self._known.find(reference, Asker(owner)))
 
-    def known(self, reference: str, owner: str) -> Metadata:
+    def known(self, reference: str, owner: str) -> AdapterMetadata:
         """Return the metadata of an adapter that an asker may use (AdapterNotFound)."""
         return self._known.of(self._known.find(reference, Asker(owner)))
 
-    def describe(self, owner: str | None) -> list[Metadata]:
+    def describe(self, owner: str | None) -> list[AdapterMetadata]:
         """Return the metadata of an owner's adapters, oldest first; None: of all owners."""
         self._known.refresh(owner)
         self._remove_old()
@@ -131,9 +132,7 @@ class AdapterStore:
         known = (known for _, known in self._known.index.items(place))
         return sorted(known, key=lambda each: (each.created_at, each.id))
 
-    def change(
-        self, adapter_id: str, owner: str, change: Callable[[Metadata, NextVersion], Metadata]
-    ) -> Metadata:
+    def change(self, adapter_id: str, owner: str, change: MetadataChange) -> AdapterMetadata:
         """Change the metadata of an owner's own adapter.
 
         Args:
@@ -162,7 +161,7 @@ class AdapterStore:
         self._forget([key])
         return children
 
-    def give(self, adapter_id: str, owner: str, receiver: str) -> Metadata:
+    def give(self, adapter_id: str, owner: str, receiver: str) -> AdapterMetadata:
         """Move an owner's own adapter to another owner, with its name and provenance.
 
         Returns:
@@ -191,7 +190,7 @@ class AdapterStore:
         self.remove(adapter_id, owner)
         return self._known.of(there)
 
-    def note(self, adapter_id: str, owner: str, known: Metadata | None) -> None:
+    def note(self, adapter_id: str, owner: str, known: AdapterMetadata | None) -> None:
         """Take over an adapter's metadata from another process; None: it was removed there."""
         key = (place_of(owner), adapter_id)
         if known is None:
@@ -252,7 +251,9 @@ class AdapterStore:
             self._known.forget(key)
 
 
-def _named_as(given: Metadata, known: Metadata, next_version: NextVersion) -> Metadata:
+def _named_as(
+    given: AdapterMetadata, known: AdapterMetadata, next_version: NextVersion
+) -> AdapterMetadata:
     """Return the name and version that another owner gave, or the next version if that is taken."""
     name = given.name or ""
     version = max(version_of(given), next_version(name))

@@ -1,11 +1,14 @@
 """The requests and answers of the adapter routes, for the OpenAPI document."""
 
+from dataclasses import fields
 from datetime import datetime
-from typing import Annotated, Any, TypeAlias, TypeVar
+from types import NoneType
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import SkipJsonSchema
 
+from cog_adapt.adapter_metadata import AdapterMetadata, Moment
 from cog_adapt.server.api.shapes import Responses, refusals
 
 T = TypeVar("T")
@@ -25,32 +28,33 @@ class AdapterChanges(BaseModel):
     owner: str = Field("", description="Who has it from now on; alone, and with scope `admin`.")
 
 
-class Adapter(BaseModel):
-    """An adapter's metadata; with fewer fields for an owner that it is only shared with."""
+def _fields_of_metadata() -> dict[str, Any]:
+    """Return the fields of `AdapterMetadata`; those hidden from other owners may be absent."""
+    hints = get_type_hints(AdapterMetadata, include_extras=True)
+    shown: dict[str, Any] = {name: (hints[name], ...) for name in ("id", "owner")}
+    for each in fields(AdapterMetadata):
+        hint = hints[each.name]
+        if each.name in {"pinned", "shared"}:
+            shown[each.name] = (hint, each.default)
+        elif each.name not in shown:
+            shown[each.name] = (_Maybe[_type_of(hint)], None)  # type: ignore[misc]
+    return shown
 
-    model_config = ConfigDict(extra="allow")
-    id: str
-    owner: str
-    name: _Maybe[str] = None
-    version: _Maybe[int] = None
-    notes: _Maybe[str] = None
-    created_at: _Maybe[datetime] = None
-    used_at: _Maybe[datetime] = None
-    hits: _Maybe[int] = None
-    expires_at: _Maybe[datetime] = None
-    pinned: bool = False
-    shared: list[str] = []
-    recipe: _Maybe[dict[str, Any]] = None
-    examples: _Maybe[int] = None
-    examples_digest: _Maybe[str] = None
-    labels: _Maybe[list[str]] = None
-    score_before: _Maybe[float] = None
-    score_after: _Maybe[float] = None
-    parent: _Maybe[str] = None
-    base: _Maybe[str] = None
-    versions: _Maybe[dict[str, Any]] = None
-    bytes: _Maybe[int] = None
-    tensors: _Maybe[int] = None
+
+def _type_of(hint: Any) -> Any:  # noqa: ANN401 - a type
+    """Return a field's type without None; a time is checked as one."""
+    is_optional = NoneType in get_args(hint)
+    bare = get_args(hint)[0] if is_optional else hint
+    return datetime if bare == Moment else bare
+
+
+_FIELDS: Any = create_model(
+    "_FIELDS", __config__=ConfigDict(extra="allow"), **_fields_of_metadata()
+)
+
+
+class Adapter(_FIELDS):  # type: ignore[misc] # the fields are those of `AdapterMetadata`
+    """An adapter's metadata; with fewer fields for an owner that it is only shared with."""
 
 
 class AdapterPage(BaseModel):

@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cog_adapt.adapter_metadata import MetadataJson
 from cog_adapt.adapter_rule import Asker, may_change
 from cog_adapt.server.api.adapter_parameters import (
     FORMATS,
@@ -46,11 +47,11 @@ from cog_adapt.server.errors import (
 )
 from cog_adapt.server.middleware.keys import OWNER_NAME
 from cog_adapt.server.records.adapter_pages import AdapterQuery
-from cog_adapt.server.service.adapters import AdapterService, Metadata
+from cog_adapt.server.service.adapters import AdapterService
 
 _MOST_BYTES_OF_CHANGES = 2**16
 _OWNER = ("body", "owner")
-_OWNERS_OWN: Metadata = {
+_OWNERS_OWN: MetadataJson = {
     "shared": [],
     "hits": None,
     "used_at": None,
@@ -189,7 +190,7 @@ class AdapterRoutes:
 
 async def _find_own(
     adapters: AdapterService, asker: Asker, reference: str, owner: str | None
-) -> Metadata:
+) -> MetadataJson:
     """Return an adapter that the asker may change.
 
     Raises:
@@ -238,6 +239,6 @@ async def _read_changes(request: Request) -> dict[str, Any]:
     return read_object(bytes(content), request.headers.get("content-type"))
 
 
-def _shown(adapter: Metadata, asker: Asker) -> Metadata:
+def _shown(adapter: MetadataJson, asker: Asker) -> MetadataJson:
     """Return the metadata for an asker; only the owner sees how others use the adapter."""
     return adapter if may_change(asker, adapter["owner"]) else adapter | _OWNERS_OWN

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from cog_adapt.adapter_metadata import MetadataJson
 from cog_adapt.server.errors import StorageError
 
-Metadata = dict[str, Any]
 _LINE = "{id:<16}  {name:<20}  {owner:<12}  {method:<10}  {examples:>8}  {hits:>6}  {created:<19}"
 
 
@@ -20,25 +20,27 @@ class AdapterSource(Protocol):
 
     def all(
         self, owner: str | None, name: str | None, label: str | None = None
-    ) -> Iterator[Metadata]:
+    ) -> Iterator[MetadataJson]:
         """Yield metadata, newest first; of one owner, of a name, or with a label, if given."""
 
-    def show(self, reference: str, owner: str | None) -> Metadata:
+    def show(self, reference: str, owner: str | None) -> MetadataJson:
         """Return an adapter's metadata."""
 
     def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
         """Write an adapter to a file, or into a folder; return the file."""
 
-    def put(self, path: Path) -> Metadata:
+    def put(self, path: Path) -> MetadataJson:
         """Store the adapter of a file; return its metadata."""
 
-    def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
+    def change(
+        self, reference: str, owner: str | None, changes: Mapping[str, object]
+    ) -> MetadataJson:
         """Change an adapter's metadata; return all of it."""
 
-    def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
+    def give(self, reference: str, owner: str | None, receiver: str) -> MetadataJson:
         """Give an adapter to another owner; return its new metadata."""
 
-    def remove(self, reference: str, owner: str | None) -> Metadata:
+    def remove(self, reference: str, owner: str | None) -> MetadataJson:
         """Remove an adapter; return the ids of adapters made from it, as `children`."""
 
 
@@ -61,7 +63,7 @@ def write_portions(path: Path, offered: str, portions: Iterator[bytes]) -> Path:
     return target
 
 
-def as_lines(found: Iterable[Metadata]) -> Iterator[str]:
+def as_lines(found: Iterable[MetadataJson]) -> Iterator[str]:
     """Yield a line for each adapter, after a line with the column names."""
     yield _LINE.format(
         id="ID",

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from cog_adapt.server.command.adapter_source import Metadata, write_portions
+from cog_adapt.adapter_metadata import MetadataJson
+from cog_adapt.server.command.adapter_source import write_portions
 from cog_adapt.server.command.client import Client, content, refusal
 
 _PAGE = 1000
@@ -19,7 +20,7 @@ class RemoteAdapters:
 
     def all(
         self, owner: str | None, name: str | None, label: str | None = None
-    ) -> Iterator[Metadata]:
+    ) -> Iterator[MetadataJson]:
         """Get all pages."""
         filters = {"limit": str(_PAGE), "owner": owner, "name": name, "label": label}
         cursor: str | None = ""
@@ -29,7 +30,7 @@ class RemoteAdapters:
             yield from page["results"]
             cursor = page["next"]
 
-    def show(self, reference: str, owner: str | None) -> Metadata:
+    def show(self, reference: str, owner: str | None) -> MetadataJson:
         """Get the metadata of an adapter."""
         return content(self._client.request("GET", _path(reference, {"owner": owner})))
 
@@ -43,24 +44,26 @@ class RemoteAdapters:
             offered = response.headers["content-disposition"].partition('filename="')[2][:-1]
             return write_portions(path, offered, response.iter_bytes())
 
-    def put(self, path: Path) -> Metadata:
+    def put(self, path: Path) -> MetadataJson:
         """Upload an adapter."""
         response = self._client.send_file("/adapters", path)
         if response.status_code != _CREATED:
             raise refusal(response)
-        made: Metadata = response.json()
+        made: MetadataJson = response.json()
         return made
 
-    def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
+    def change(
+        self, reference: str, owner: str | None, changes: Mapping[str, object]
+    ) -> MetadataJson:
         """Change an adapter's metadata."""
         at = _path(reference, {"owner": owner})
         return content(self._client.request("PATCH", at, dict(changes)))
 
-    def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
+    def give(self, reference: str, owner: str | None, receiver: str) -> MetadataJson:
         """Give an adapter to another owner, by a key with the scope `admin`."""
         return self.change(reference, owner, {"owner": receiver})
 
-    def remove(self, reference: str, owner: str | None) -> Metadata:
+    def remove(self, reference: str, owner: str | None) -> MetadataJson:
         """Remove an adapter."""
         return content(self._client.request("DELETE", _path(reference, {"owner": owner})))
 

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import msgspec
 import structlog
 
+from cog_adapt.adapter_metadata import MetadataJson
 from cog_adapt.adapter_rule import Asker, SeveralOwners
 from cog_adapt.server.adapter_messages import (
     AdapterAction,
@@ -35,7 +36,6 @@ from cog_adapt.server.service.adapter_relay import AdapterRelay
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.temp_files import folder_prefix
 
-Metadata = dict[str, Any]
 _SECONDS = 30.0
 _FILE_SECONDS = 300.0  # for an upload's check, and for making a download
 _SHOWN = 80
@@ -95,7 +95,7 @@ class AdapterService:
         owner: str | None = None,
         *,
         to_change: bool = False,
-    ) -> Metadata:
+    ) -> MetadataJson:
         """Return the metadata of an adapter that this asker may use.
 
         Raises:
@@ -109,10 +109,10 @@ class AdapterService:
             raise InvalidRequest(str(error), ("query", "owner")) from error
         if found is None:
             raise _not_found(reference)
-        metadata: Metadata = msgspec.json.decode(found)
+        metadata: MetadataJson = msgspec.json.decode(found)
         return metadata
 
-    async def find_own(self, owner: str, adapter_id: str | None = None) -> list[Metadata]:
+    async def find_own(self, owner: str, adapter_id: str | None = None) -> list[MetadataJson]:
         """Return the metadata of an owner's own adapters, of one or of all; empty without any."""
         asker = Asker(owner)
         try:
@@ -142,13 +142,13 @@ class AdapterService:
             self._writer.owners.pop(owner, None)
             log.warning("the adapters of an owner are not described", error=str(error))
 
-    async def change(self, adapter: Metadata, changes: dict[str, Any]) -> Metadata:
+    async def change(self, adapter: MetadataJson, changes: dict[str, Any]) -> MetadataJson:
         """Change some of an adapter's metadata; return all of it."""
         encoded = msgspec.json.encode(changes)
         changed = await self._ask("change", adapter, _SECONDS, changes=encoded)
         return await self._noted(changed)
 
-    async def remove(self, adapter: Metadata) -> dict[str, Any]:
+    async def remove(self, adapter: MetadataJson) -> dict[str, Any]:
         """Remove an adapter; return the remaining adapters that were made from it."""
         try:
             answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
@@ -169,7 +169,7 @@ class AdapterService:
             await self._link.ask("forget", owner, _SECONDS, adapter_id=key)
             await self._relay.forget(self._service.worker, owner, key)
 
-    async def take(self, owner: str, path: Path) -> Metadata:
+    async def take(self, owner: str, path: Path) -> MetadataJson:
         """Store the adapter in a file; return its metadata."""
         self.check_offered(by_worker=True)
         return await self._noted(await self._link.ask("take", owner, _FILE_SECONDS, path=str(path)))
@@ -191,7 +191,7 @@ class AdapterService:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def export(self, adapter: Metadata, kind: AdapterFormat) -> BinaryIO:
+    async def export(self, adapter: MetadataJson, kind: AdapterFormat) -> BinaryIO:
         """Return an open file with an adapter; the file has no name any more."""
         self.check_offered(by_worker=True)
         async with self.temporary_folder() as folder:
@@ -199,7 +199,7 @@ class AdapterService:
             return await asyncio.to_thread(Path(path).open, "rb")
 
     async def _ask(
-        self, action: AdapterAction, adapter: Metadata, seconds: float, **more: object
+        self, action: AdapterAction, adapter: MetadataJson, seconds: float, **more: object
     ) -> Any:  # noqa: ANN401
         self.check_offered(by_worker=True)
         owner, adapter_id = adapter["owner"], adapter["id"]
@@ -213,7 +213,7 @@ class AdapterService:
         await self._relay.settle()
         await self._writer.settle()
 
-    async def _noted(self, metadata: Metadata) -> Metadata:
+    async def _noted(self, metadata: MetadataJson) -> MetadataJson:
         """Send the worker's earlier messages to all workers before this answer."""
         self._writer.put(metadata["owner"], metadata["id"], msgspec.json.encode(metadata))
         await self._relay.settle()

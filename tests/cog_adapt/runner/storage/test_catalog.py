@@ -5,12 +5,12 @@ import json
 import pytest
 from torch import nn
 
+from cog_adapt.adapter_metadata import Provenance
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.modules.adapters import load_adapter
 from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.decisions import Decision
-from cog_adapt.runner.storage.metadata import Provenance
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.models import Letters, examples

@@ -4,10 +4,10 @@ import pytest
 
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
-from cog_adapt.runner.storage.metadata import Metadata, Provenance
+from cog_adapt.runner.storage.metadata import describe
 from tests.cog_adapt.runner.storage.made import adapter_of
 
-KNOWN = Metadata.of(adapter_of(1), 100, "ann", Provenance())
+KNOWN = describe(adapter_of(1), size=100, owner="ann")
 
 
 def test_sound_changes_are_taken():

@@ -7,7 +7,7 @@ import pytest
 from cog_adapt.runner.errors import StoreError
 from cog_adapt.runner.storage.disk import Disk
 from cog_adapt.runner.storage.index import Index
-from cog_adapt.runner.storage.metadata import Metadata, Provenance
+from cog_adapt.runner.storage.metadata import describe
 from tests.cog_adapt.runner.storage.made import adapter_of
 
 
@@ -25,7 +25,7 @@ def disk(index):
 
 
 def add(disk, index, key, size, used_at, **known):
-    metadata = Metadata.of(adapter_of(0), size, key[0], Provenance())
+    metadata = describe(adapter_of(0), size=size, owner=key[0])
     index[key] = replace(metadata, id=key[1], used_at=used_at, **known)
     disk.add(key, size)
 

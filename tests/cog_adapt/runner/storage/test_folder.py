@@ -7,7 +7,7 @@ import pytest
 from cog_adapt.runner.errors import StoreError, WeightsError
 from cog_adapt.runner.storage.folder import Folder, checked_content
 from cog_adapt.runner.storage.index import place_of
-from cog_adapt.runner.storage.metadata import Metadata, Provenance
+from cog_adapt.runner.storage.metadata import describe
 from tests.cog_adapt.runner.storage.made import adapter_of
 
 ADAPTER = adapter_of(1)
@@ -27,7 +27,7 @@ def test_a_place_is_a_digest_that_can_be_a_folder():
 
 def test_an_owners_files_lie_in_a_folder_of_the_owners(folder):
     path = folder.write(KEY, ADAPTER.to_bytes())
-    folder.write_metadata(KEY, Metadata.of(ADAPTER, 100, "ann", Provenance()))
+    folder.write_metadata(KEY, describe(ADAPTER, size=100, owner="ann"))
     assert path == folder.root / "owners" / KEY[0] / f"{KEY[1]}.safetensors"
     assert [*folder.places()] == ["", KEY[0]]
     assert (folder.ids(KEY[0]), folder.ids("")) == ({KEY[1]}, set())
@@ -59,7 +59,7 @@ def test_damaged_metadata_is_read_from_the_file_again(folder, damage):
 
 def test_metadata_of_another_owner_or_adapter_does_not_count(folder):
     folder.write(KEY, ADAPTER.to_bytes())
-    folder.write_metadata(KEY, Metadata.of(ADAPTER, 100, "bob", Provenance()))
+    folder.write_metadata(KEY, describe(ADAPTER, size=100, owner="bob"))
     assert folder.read_metadata(KEY, "ann").owner == "ann"
 
 

@@ -10,7 +10,7 @@ from cog_adapt.runner.storage import known as known_module
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import place_of
 from cog_adapt.runner.storage.known import KnownAdapters
-from cog_adapt.runner.storage.metadata import Metadata, Provenance
+from cog_adapt.runner.storage.metadata import describe
 from tests.cog_adapt.runner.storage.made import adapter_of
 
 ADAPTER = adapter_of(1)
@@ -52,7 +52,7 @@ def test_an_adapter_from_before_waits_for_its_owner(folder):
 def test_uses_are_written_a_minute_late_or_at_the_end(folder, monkeypatch):
     known = KnownAdapters(folder, None)
     known.refresh("ann")
-    known.add(KEY, Metadata.of(ADAPTER, 100, "ann", Provenance()))
+    known.add(KEY, describe(ADAPTER, size=100, owner="ann"))
     known.change(KEY, lambda each, _: each)
     before = written(folder)
     for _ in range(3):
@@ -82,7 +82,7 @@ def test_a_use_that_cannot_be_written_costs_no_answer(known, folder, monkeypatch
 def test_another_process_is_heard_of_when_it_is_asked_for(known, folder):
     other = adapter_of(2)
     folder.write((KEY[0], other.id), other.to_bytes())
-    folder.write_metadata((KEY[0], other.id), Metadata.of(other, 100, "ann", Provenance()))
+    folder.write_metadata((KEY[0], other.id), describe(other, size=100, owner="ann"))
     assert known.find(other.id, Asker("ann")) == (KEY[0], other.id)
     assert known.own(other.id, "ann") == (KEY[0], other.id)
 

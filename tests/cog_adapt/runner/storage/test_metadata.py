@@ -5,12 +5,23 @@ from dataclasses import fields, replace
 
 import torch
 
+from cog_adapt.adapter_metadata import AdapterMetadata, Provenance
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.storage.metadata import Metadata, Provenance, digest_of, now, versions
+from cog_adapt.runner.storage.metadata import describe, digest_of, now, versions
 from tests.cog_adapt.runner.storage.made import adapter_of
 
-KNOWN = Metadata.of(
-    adapter_of(1), 100, "ann", Provenance({"method": "head"}, 3, "ab", 0.1, 0.9, "p")
+KNOWN = describe(
+    adapter_of(1),
+    size=100,
+    owner="ann",
+    made=Provenance(
+        recipe={"method": "head"},
+        examples=3,
+        examples_digest="ab",
+        score_before=0.1,
+        score_after=0.9,
+        parent="p",
+    ),
 )
 
 
@@ -23,7 +34,7 @@ def test_an_adapter_describes_itself():
 
 
 def test_what_nobody_said_is_null_but_the_method():
-    known = Metadata.of(adapter_of(1), 100, "", Provenance()).to_json()
+    known = describe(adapter_of(1), size=100, owner="").to_json()
     assert known["recipe"] == {"method": "head"}
     assert known["examples"] is known["parent"] is known["name"] is None
 
@@ -31,10 +42,10 @@ def test_what_nobody_said_is_null_but_the_method():
 def test_it_comes_back_as_it_was_and_damage_is_noticed():
     known = replace(KNOWN, shared=("bob",), name="support", version=2)
     text = json.dumps(known.to_json()).encode()
-    assert Metadata.from_json(text) == known
+    assert AdapterMetadata.from_json(text) == known
     for damaged in (b"", b"[]", b"{}", b"\xff", text[:-9]):
-        assert Metadata.from_json(damaged) is None
-    assert set(known.to_json()) == {each.name for each in fields(Metadata)}
+        assert AdapterMetadata.from_json(damaged) is None
+    assert set(known.to_json()) == {each.name for each in fields(AdapterMetadata)}
 
 
 def test_pinned_and_named_ones_are_kept():

@@ -6,7 +6,7 @@ import pytest
 
 from cog_adapt.runner.errors import ConfigError, StoreError, WeightsError
 from cog_adapt.runner.storage.budgets import StorageBudgets
-from cog_adapt.runner.storage.metadata import Metadata, Provenance
+from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from gradient_check.tests.present import present
@@ -54,7 +54,7 @@ def remote(url):
 
 
 def known_of(owner="ann", **known):
-    return replace(Metadata.of(adapter_of(1), 100, owner, Provenance()), **known)
+    return replace(describe(adapter_of(1), size=100, owner=owner), **known)
 
 
 def test_what_is_written_is_read_listed_and_removed(remote, url):

@@ -6,7 +6,7 @@ from cog_adapt.runner.errors import AdapterNotFound, StoreError, WeightsError
 from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index
-from cog_adapt.runner.storage.metadata import Metadata, Provenance
+from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
 from tests.cog_adapt.runner.storage.made import adapter_of
@@ -27,7 +27,7 @@ def tiers_of(tmp_path, memory=2 * SIZE, disk=3 * FILE, remote=None):
 def write(tiers, index, number):
     adapter = ADAPTERS[number]
     path, gone = tiers.write(("", adapter.id), adapter, adapter.to_bytes(), index)
-    index["", adapter.id] = Metadata.of(adapter, FILE, "", Provenance())
+    index["", adapter.id] = describe(adapter, size=FILE, owner="")
     for key in gone:
         del index[key]
     return path
