@@ -121,7 +121,7 @@ def _from_closed_form(
     model, began = runner.model, time.monotonic()
     start, phase = model.start(examples, recipe), model.predictions.phase
     inputs = [example.input for example in examples]
-    features = finished(features_of(phase, model.base, inputs, model.batch_size))
+    features = finished(features_of(phase, model.base.module, inputs, model.batch_size))
     given = given_of(start, phase, features, began)
     assert given is not None
     everything = torch.arange(len(examples))

@@ -49,7 +49,7 @@ def contestants(model: LoadedModel, recipe: Recipe, seed: int) -> dict[str, Step
 
     last = started(blocks=1)
     rate = last.training.learning_rate
-    base = Base.load(TextClassification(), model.precision)
+    base = Base.load(TextClassification(), model.base.precision)
     return {
         ALL: adapt(started()),
         WITHOUT: adapt(replace(last, task=WithoutBlocks())),
@@ -64,7 +64,7 @@ def race(model: LoadedModel, steps: int, seed: int = 0) -> Report:
     """Take the steps of all contestants in turn."""
     recipe = Recipe(max_steps=steps + WARM_UP + 1, seed=seed)
     running = contestants(model, recipe, seed)
-    device = model.precision.device
+    device = model.base.precision.device
     once = {name: _step(each, device) for name, each in running.items()}
     times: dict[str, list[float]] = {name: [] for name in running}
     names = list(running)
@@ -109,7 +109,7 @@ def main() -> None:
     """Measure a step of LoRA on all blocks and on the last, from stored outputs, and plain."""
     chosen = arguments(main.__doc__)
     model = LoadedModel(TextClassification(), RunnerSettings.from_environment())
-    race(model, 2 if chosen.quick else 20).publish(model.precision, chosen.output)
+    race(model, 2 if chosen.quick else 20).publish(model.base.precision, chosen.output)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class Cycles:
         self.adapters: list[Adapter] = []
         self.done: Counter[str] = Counter()
         self.changed = 0
-        self._base = _bytes_of(runner.model.base)
+        self._base = _bytes_of(runner.model.base.module)
 
     def run(self, cycles: int, until: float = math.inf) -> None:
         """Run cycles at random until a time; compare the base every now and then."""
@@ -83,7 +83,7 @@ class Cycles:
 
     def compare(self) -> None:
         """Count the base's bytes that differ from those at first."""
-        now = _bytes_of(self.runner.model.base)
+        now = _bytes_of(self.runner.model.base.module)
         self.changed += sum(
             len(raw) if raw.shape != now[name].shape else int((raw != now[name]).sum())
             for name, raw in self._base.items()

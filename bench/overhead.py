@@ -81,17 +81,17 @@ def bare_prediction(task: TextClassification, precision: Precision) -> Call:
 def parts(loaded: LoadedModel, settings: RunnerSettings) -> dict[str, Call]:
     """Return calls of the runner's own work, each without a model's work inside."""
     examples = data.split(EXAMPLES_PER_LABEL, 0).train
-    base, template = loaded.base, loaded.template
+    base, template = loaded.base.module, loaded.base.template
     tensors = loaded.start(examples, Recipe()).trained.tensors
     replica = training_replica(template, tensors)
     training = modules_in_training(replica)
-    precision, serve_mode = loaded.precision, settings.serve_mode
+    precision, serve_mode = loaded.base.precision, settings.serve_mode
     return {
         "switch to inference": lambda: run_inference(_nothing, base, precision, serve_mode),
         "switch to adaptation": lambda: run_adaptation(_nothing, replica, training),
         "training replica": lambda: training_replica(template, tensors),
         "serving replica": lambda: serving_replica(template, tensors),
-        "tripwire, every bit": lambda: loaded.census.changes(base),
+        "tripwire, every bit": lambda: loaded.base.census.changes(base),
     }
 
 
@@ -129,9 +129,9 @@ def self_test_times(loaded: LoadedModel) -> Spread:
 
 def run_timed(loaded: LoadedModel) -> float:
     """Measure the milliseconds of one self-test."""
-    began = clock(loaded.precision.device)
+    began = clock(loaded.base.precision.device)
     run_self_test(loaded).raise_if_failed()
-    return (clock(loaded.precision.device) - began) * 1000
+    return (clock(loaded.base.precision.device) - began) * 1000
 
 
 def measure(settings: RunnerSettings, sizes: Sizes) -> Report:

@@ -102,7 +102,7 @@ def measured(name: str) -> dict[str, Any]:
     module, kind = MODELS[name]
     task = getattr(importlib.import_module(module), kind)()
     model = LoadedModel(task, RunnerSettings(device="cpu"))
-    weights = sum(p.nbytes for p in model.base.parameters())
+    weights = sum(p.nbytes for p in model.base.module.parameters())
     run_self_test(model).raise_if_failed()  # the first pays for imports
     give_back(torch.device("cpu"))
     before = resident()
@@ -115,7 +115,7 @@ def measured(name: str) -> dict[str, Any]:
     quick = time.process_time()
     check_quickly(model, None).raise_if_failed()
     quick = time.process_time() - quick
-    with LiveBytes(model.base) as live:
+    with LiveBytes(model.base.module) as live:
         run_self_test(model)
     return {
         "model": name,

@@ -56,19 +56,19 @@ def cost_of(
     settings = RunnerSettings.from_environment({"DEVICE": device, "PRECISION": precision})
     model = LoadedModel(task, settings)
     rows = read_examples(ROWS).examples
-    torch.cuda.reset_peak_memory_stats(model.precision.device)
+    torch.cuda.reset_peak_memory_stats(model.base.precision.device)
     ticks = adapt(model.start(rows, Recipe("lora", max_steps=2 * (_WARM_UP + steps))))
-    taken = [_timed(ticks, model.precision.device) for _ in range(_WARM_UP + steps)]
+    taken = [_timed(ticks, model.base.precision.device) for _ in range(_WARM_UP + steps)]
     counted = [_counted(ticks) for _ in range(steps)]
     ticks.close()
     return {
-        "device": str(model.precision.device),
+        "device": str(model.base.precision.device),
         "precision": precision,
         "recipe": "LoRA on all blocks, 32 texts a step",
         "seconds_a_step": None if is_stand_in else statistics.median(taken[_WARM_UP:]),
         "reads_a_step": statistics.median(reads for reads, _ in counted),
         "uploads_a_step": statistics.median(uploads for _, uploads in counted),
-        "peak_bytes": torch.cuda.max_memory_allocated(model.precision.device),
+        "peak_bytes": torch.cuda.max_memory_allocated(model.base.precision.device),
     }
 
 

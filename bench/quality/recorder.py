@@ -129,7 +129,7 @@ class Recorder:
     def _base_features(self, texts: Sequence[str]) -> Tensor:
         missing = [text for text in dict.fromkeys(texts) if text not in self._features]
         if missing:
-            rows = self._computed(self._model.base, missing)
+            rows = self._computed(self._model.base.module, missing)
             self._features |= dict(zip(missing, rows, strict=True))
         return torch.stack([self._features[text] for text in texts])
 

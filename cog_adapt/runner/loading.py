@@ -43,6 +43,6 @@ def load(
     except BaseException:
         scheduler.close()
         raise
-    scheduler.explain = lambda error: named(task, model.loaded.explained(error))
+    scheduler.explain = lambda error: named(task, model.base.explained(error))
     store.watch(_forgetting(scheduler, model))
     return model

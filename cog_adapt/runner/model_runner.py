@@ -102,7 +102,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def fatal_error(self) -> str | None:
         """Return why this process must be restarted; None if it need not be."""
-        return self.model.loaded.device_failure or None
+        return self.model.base.device_failure or None
 
     def model_thread_beat(self) -> tuple[float, float]:
         """Return the running tick's age and its own limit, in seconds; 0 between ticks."""
@@ -111,12 +111,12 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     @property
     def base(self) -> str:
         """The digest of the base's weights."""
-        return self.model.digest
+        return self.model.base.digest
 
     @property
     def precision(self) -> Precision:
         """The device and compute dtype in use."""
-        return self.model.precision
+        return self.model.base.precision
 
     def gauges(self) -> Mapping[str, float]:
         """Return numbers for a server's metrics."""
@@ -132,8 +132,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             store=self.store,
             check=model.predictions.modules.checked,
             peft=PeftFormat(
-                template=model.template,
-                base=model.digest,
+                template=model.base.template,
+                base=model.base.digest,
                 head=self.task.head,
                 labels=tuple(self.task.labels(())),
             ),

@@ -85,8 +85,8 @@ def traces(runner: ModelRunner) -> dict[str, object]:
     """Everything that an adaptation could leave behind; written apart from `census`."""
     model_thread = runner.scheduler.submit_long(once(thread_modes)).wait()
     return {
-        "base": module_state(runner.model.base),
-        "template": module_state(runner.model.template),
+        "base": module_state(runner.model.base.module),
+        "template": module_state(runner.model.base.template),
         "process": process_state(),
         "this thread": thread_modes(),
         "model thread": model_thread,

@@ -104,4 +104,4 @@ def adapter(model: LoadedModel, seed: int, labels: int = 3, rank: int = 2, **mor
         tensors[f"attention.{layer}.lora_b"] = random(_WIDTH, rank)
     names = tuple(f"label {number}" for number in range(labels))
     method = "lora" if rank else "head"
-    return Adapter(tensors | more.pop("tensors", {}), names, method, model.digest, **more)
+    return Adapter(tensors | more.pop("tensors", {}), names, method, model.base.digest, **more)

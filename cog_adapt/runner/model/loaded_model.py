@@ -73,23 +73,17 @@ class LoadedModel:
 
     def __init__(self, task: Task, settings: RunnerSettings) -> None:
         self.task = task
-        self.loaded = LoadedBase(task, settings)
-        self.predictions = Predictions(task, self.loaded, settings)
+        self.base = LoadedBase(task, settings)
+        self.predictions = Predictions(task, self.base, settings)
         self.estimates = MemoryEstimates()
         self.serve_mode = settings.serve_mode
         self.batch_size = settings.batch_size
-        self.compiles = may_compile(settings.compile_blocks, self.loaded.precision.device)
-        self.base = self.loaded.module
-        self.template = self.loaded.template
-        self.census = self.loaded.census
-        self.healed = self.loaded.healed
-        self.precision = self.loaded.precision
-        self.digest = self.loaded.digest
+        self.compiles = may_compile(settings.compile_blocks, self.base.precision.device)
 
     @property
     def damage(self) -> tuple[str, ...]:
         """The base's difference from its census, or its failed device; empty while all is well."""
-        return self.loaded.damage
+        return self.base.damage
 
     def adapting(
         self,
@@ -103,10 +97,10 @@ class LoadedModel:
 
         Before the first step it yields its memory demand, and may have to wait there.
         """
-        self.loaded.refuse_when_damaged()
+        self.base.refuse_when_damaged()
         automatic = AUTO in (recipe.method, resolve(recipe, self.task, begin).method)
-        device = self.precision.device
-        with self.loaded.guarded(), explaining_memory(device, AdaptationError):
+        device = self.base.precision.device
+        with self.base.guarded(), explaining_memory(device, AdaptationError):
             if automatic:
                 return (
                     yield from self._adapting_automatically(
@@ -141,7 +135,7 @@ class LoadedModel:
         recipe = resolve(recipe, self.task, begin)
         labels = labels_to_learn(self.task, examples, begin)
         rate = recipe.learning_rate or automatic_learning_rate(
-            self.template, self.task, recipe.method
+            self.base.template, self.task, recipe.method
         )
         seen = () if is_blind else examples
         first = yield from _first_tensors(
@@ -150,14 +144,14 @@ class LoadedModel:
         start = Start(
             task=self.task,
             trained=Trainable(
-                template=self.template, tensors=first, scales=begin.scales if begin else {}
+                template=self.base.template, tensors=first, scales=begin.scales if begin else {}
             ),
             data=TrainingSet(examples=examples, labels=labels),
             training=TrainingConfig(
                 recipe=recipe,
-                precision=self.precision,
+                precision=self.base.precision,
                 learning_rate=rate,
-                limit=limit_for(self.task, self.precision.device, recipe.halve_at),
+                limit=limit_for(self.task, self.base.precision.device, recipe.halve_at),
                 compiles=self.compiles,
             ),
             began=began,
@@ -170,7 +164,7 @@ class LoadedModel:
             tensors=tensors,
             labels=labels,
             method=method,
-            base=self.digest,
+            base=self.base.digest,
             scales=start.trained.scales,
         )
 
@@ -239,7 +233,7 @@ def _gathered(
     model: LoadedModel, start: Start, kept: InputLookup | None
 ) -> Generator[None, None, AutoStart | None]:
     phase = model.predictions.phase
-    compute = partial(features_of, phase, model.base, size=model.batch_size, kept=kept)
+    compute = partial(features_of, phase, model.base.module, size=model.batch_size, kept=kept)
     began = time.monotonic() if start.began is None else start.began
     return gathered(start, phase=phase, compute=compute, began=began)
 
@@ -255,13 +249,13 @@ def _first_tensors(
     fresh = partial(
         label_tensors,
         phase,
-        base=model.base,
+        base=model.base.module,
         size=model.batch_size,
         labels=labels,
         examples=examples,
     )
     if begin is None:
-        own = start_tensors(model.template, model.task, recipe)
+        own = start_tensors(model.base.template, model.task, recipe)
         return own | (yield from fresh())
     tensors = yield from going_on(checked(begin), labels=labels, fresh=fresh, head=model.task.head)
-    return moved(tensors, model.precision.device)
+    return moved(tensors, model.base.precision.device)

@@ -36,11 +36,11 @@ _BACKEND_FLAGS = {
 
 def conditions_of(model: LoadedModel) -> dict[str, str]:
     """Return the conditions of a pass of this model's self-test, by name."""
-    kinds = {type(part) for part in model.base.modules()}
+    kinds = {type(part) for part in model.base.module.modules()}
     own, libraries = code_behind([type(model.task), *kinds])
     return {
-        "base": model.digest,
-        "structure": _digest([str(model.base).encode()]),
+        "base": model.base.digest,
+        "structure": _digest([str(model.base.module).encode()]),
         "task": f"{type(model.task).__qualname__} {_digest([*_texts(own), _values(model.task)])}",
         "package": _digest(_texts(file for folder in PACKAGES for file in folder.rglob("*.py"))),
         "libraries": ", ".join(f"{name} {_version(name)}" for name in sorted(libraries)),
@@ -49,8 +49,8 @@ def conditions_of(model: LoadedModel) -> dict[str, str]:
         "cuda": str(torch.version.cuda),
         "cudnn": str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
         "driver": _driver(),
-        "card": _card(model.precision.device),
-        "precision": f"{model.precision} {model.serve_mode}",
+        "card": _card(model.base.precision.device),
+        "precision": f"{model.base.precision} {model.serve_mode}",
         "flags": json.dumps(_flags(), sort_keys=True),
     }
 

@@ -49,7 +49,7 @@ def _check(model: LoadedModel, entry: Callable[..., object] | None) -> GradientR
         findings=tuple(exam.findings),
         checks=tuple(exam.checks),
         gradient_norms=quick.norms,
-        precision=str(model.precision),
+        precision=str(model.base.precision),
         seconds=seconds,
     )
 
@@ -141,7 +141,7 @@ class _QuickTest:
 
     def judge_base(self) -> Numbers:
         """Check that every bit of the base and the process's flags are unchanged."""
-        changes = self.model.census.changes(self.model.base)
+        changes = self.model.base.census.changes(self.model.base.module)
         if changes:
             self.exam.add(
                 "FAIL",
@@ -166,8 +166,8 @@ def _recipe(model: LoadedModel) -> Recipe:
     task = model.task
     method = task.method
     if method == AUTO:
-        method = "lora" if lora_layers(model.template, task) else "all"
-    rate = automatic_learning_rate(model.template, task, method)
+        method = "lora" if lora_layers(model.base.template, task) else "all"
+    rate = automatic_learning_rate(model.base.template, task, method)
     return Recipe(method=method, max_steps=1, learning_rate=rate)
 
 

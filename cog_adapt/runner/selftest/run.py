@@ -129,16 +129,16 @@ def run_self_test(model: LoadedModel, entry: Entry | None = None) -> SelfTestRep
             return run_setup(_run, model, entry)
     finally:
         is_clean = copies_alive() <= before
-        (give_back_freed if is_clean else give_back)(model.precision.device)
+        (give_back_freed if is_clean else give_back)(model.base.precision.device)
 
 
 def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
     promises = check_promises(model)
     if any(check.name in _NEEDED and check.status != "passed" for check in promises.checks):
         return SelfTestReport((promises,))
-    give_back_freed(model.precision.device)  # the memory of the promises' copies
+    give_back_freed(model.base.precision.device)  # the memory of the promises' copies
     start = model.start(model.task.probe(), _recipe(model))
-    precisions = dict.fromkeys((model.precision, _exact(model)))
+    precisions = dict.fromkeys((model.base.precision, _exact(model)))
     reports = [
         _check(model, start=start, precision=precision, entry=entry) for precision in precisions
     ]
@@ -149,22 +149,22 @@ def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
 
 def _recipe(model: LoadedModel) -> Recipe:
     """Return a recipe in which LoRA adds its pairs and every other parameter is trained too."""
-    return Recipe(method="lora" if lora_layers(model.template, model.task) else "all")
+    return Recipe(method="lora" if lora_layers(model.base.template, model.task) else "all")
 
 
 def _exact(model: LoadedModel) -> Precision:
     """Return float32, which checks the graph's logic exactly, if the weights allow it."""
-    halves = any(p.dtype != torch.float32 for p in model.template.parameters())
-    return model.precision if halves else Precision(model.precision.device)
+    halves = any(p.dtype != torch.float32 for p in model.base.template.parameters())
+    return model.base.precision if halves else Precision(model.base.precision.device)
 
 
 def _check(
     model: LoadedModel, start: Start, precision: Precision, entry: Entry | None
 ) -> GradientReport:
-    rate = automatic_learning_rate(model.template, model.task, "all")
+    rate = automatic_learning_rate(model.base.template, model.task, "all")
     is_whole = _fits(model)
     report = check_gradients(
-        serving_replica(model.template, start.trained.tensors),
+        serving_replica(model.base.template, start.trained.tensors),
         probe_of(start),
         example_loss(model.task),
         precision=precision,
@@ -184,8 +184,8 @@ def _check(
 
 def _fits(model: LoadedModel) -> bool:
     """Return whether memory allows training all of the base in float32, as an adaptation would."""
-    entries = sum(p.numel() for p in model.template.parameters())
-    return has_room(model.precision.device, int(_MOST_TIMES * 4 * entries))
+    entries = sum(p.numel() for p in model.base.template.parameters())
+    return has_room(model.base.precision.device, int(_MOST_TIMES * 4 * entries))
 
 
 def _of_part(start: Start) -> Finding:
@@ -233,7 +233,7 @@ def main(
         report = run_again(model, settings)
         console.print(report)
         if chosen.json:
-            found = _environment(model.precision.device)
+            found = _environment(model.base.precision.device)
             write_json(chosen.json, {"environment": found, **report.to_json()})
     except RunnerError as error:
         console.print(f"[red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False)

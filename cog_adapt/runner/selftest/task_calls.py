@@ -37,15 +37,15 @@ class TaskCalls:
         self.labels: Sequence[str] = ()
         self.tensors: dict[str, Tensor] = {}
         self._weights: dict[str, Tensor] = {}
-        halves = any(p.dtype != torch.float32 for p in model.template.parameters())
-        self.precision = model.precision if halves else Precision(model.precision.device)
+        halves = any(p.dtype != torch.float32 for p in model.base.template.parameters())
+        self.precision = model.base.precision if halves else Precision(model.base.precision.device)
 
     def copy(self) -> nn.Module:
         """Return a private copy of the model, with the tensors that `start` made.
 
         All copies share private weights, or the base's if there is no room for others.
         """
-        template = self.model.template
+        template = self.model.base.template
         named = dict(template.named_parameters())
         is_private = has_room(self.precision.device, sum(p.nbytes for p in named.values()))
         if is_private and not self._weights:
@@ -64,7 +64,7 @@ class TaskCalls:
         try:
             return function()
         except Exception as error:  # noqa: BLE001 - the task may raise anything
-            place = raised_at(error.__traceback__, module_names(self.model.template))
+            place = raised_at(error.__traceback__, module_names(self.model.base.template))
             kind = type(self.task).__name__
             said = f"{kind}.{hook} raised {describe(error)}. {self._remedy()}"
             self.exam.add("FAIL", hook, said, parameters=(), module=place.module, line=place.line)

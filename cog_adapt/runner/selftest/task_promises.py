@@ -42,7 +42,7 @@ def check_promises(model: LoadedModel) -> GradientReport:
         findings=tuple(exam.findings),
         checks=tuple(exam.checks),
         gradient_norms={},
-        precision=str(model.precision),
+        precision=str(model.base.precision),
         seconds=seconds,
     )
 
@@ -69,15 +69,16 @@ class _Inputs(TaskCalls):
 
     def judge_patterns(self) -> Numbers:
         """Check that `lora_targets` names a layer."""
-        layers = lora_layers(self.model.template, self.task)
+        template = self.model.base.template
+        layers = lora_layers(template, self.task)
         task, kind = self.task, type(self.task).__name__
         if not layers and (task.method == "lora" or task.lora_targets != Task.lora_targets):
             self.exam.add(
                 "FAIL" if task.method == "lora" else "WARN",
                 "lora-targets",
                 f"{kind}.lora_targets {task.lora_targets!r} matches no linear layer of "
-                f"{type(self.model.template).__name__} as a whole name. Write a regex of layers' "
-                "names, or choose another `method`.",
+                f"{type(template).__name__} as a whole name. Write a regex of layers' names, or "
+                "choose another `method`.",
             )
         return {"layers": len(layers)}
 
@@ -127,7 +128,7 @@ class _Inputs(TaskCalls):
         if labels and rows:
             self.fail("start", f"made of {len(labels)} labels {rows}. Give a row for each label")
         other = [name for name in made if not re.fullmatch(task.head, name)]
-        own = [name for name, _ in self.model.template.named_parameters()]
+        own = [name for name, _ in self.model.base.template.named_parameters()]
         if other or (task.head != Task.head and not self._matches_head([*own, *made])):
             self.exam.add(
                 "FAIL",

@@ -26,7 +26,7 @@ def test_one_changed_bit_of_the_base_is_one_byte(tmp_path):
         work = Cycles(runner, 0)
         work.compare()
         assert work.changed == 0
-        runner.model.base.get_parameter("norm.weight").data.view(torch.int32)[3] ^= 1
+        runner.model.base.module.get_parameter("norm.weight").data.view(torch.int32)[3] ^= 1
         work.compare()
         assert work.changed == 1
 

@@ -111,7 +111,7 @@ def given(model: LoadedModel, examples: list[Example], recipe: Recipe, began: fl
     recipe = replace(recipe, method=model.task.method)
     start = finished(model.starting(examples, recipe))
     inputs, phase = [example.input for example in examples], model.predictions.phase
-    features = finished(features_of(phase, model.base, inputs, model.batch_size))
+    features = finished(features_of(phase, model.base.module, inputs, model.batch_size))
     return given_of(start, phase, features, began)
 
 

@@ -114,10 +114,10 @@ def test_asked_again_it_goes_on_from_the_features_that_there_are():
     model, kept, passes = loaded(Featured()), Kept(), []
     inputs = [example.input for example in SORTED[:100]]
     phase = model.predictions.phase
-    whole = present(finished(features_of(phase, model.base, inputs, 32)))
+    whole = present(finished(features_of(phase, model.base.module, inputs, 32)))
     for _ in range(3):
         over = lambda: True  # noqa: E731 - reads as the argument that it is
-        found = present(finished(features_of(phase, model.base, inputs, 32, kept, over)))
+        found = present(finished(features_of(phase, model.base.module, inputs, 32, kept, over)))
         assert torch.equal(found, whole[: len(found)])
         passes.append(len(found))
     assert passes == [32, 64, 96]

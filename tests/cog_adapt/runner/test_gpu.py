@@ -43,7 +43,7 @@ def gpu(make_runner):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_base_is_on_the_device_and_an_adapter_on_the_cpu(gpu, shape):
     runner = gpu(SHAPES[shape]())
-    base = runner.model.base
+    base = runner.model.base.module
     assert {t.device.type for t in (*base.parameters(), *base.buffers())} == {"cuda"}
     adapter = runner.adapt(examples(shape), Recipe(max_steps=2)).adapter
     assert {t.device.type for t in adapter.tensors.values()} == {"cpu"}
@@ -251,7 +251,7 @@ def test_queries_of_several_adapters_share_a_forward_and_are_answered_as_alone(p
         answers = torch.cat([torch.tensor(row) for row in part.answers])
         most = limit * max(1.0, float(expected.abs().max()))
         torch.testing.assert_close(answers, expected, rtol=0, atol=most)
-    assert model.census.changes(model.base) == []
+    assert model.base.census.changes(model.base.module) == []
 
 
 def test_a_shared_forward_computes_on_the_chosen_device_alone():
@@ -326,7 +326,7 @@ def test_memory_that_runs_out_in_a_shared_forward_halves_its_rows():
             torch.empty(2**50, device="cuda")
         return forward(module, batch)
 
-    model.template.__class__ = type("Hungry", (Encoder,), {"forward": hungry})
+    model.base.template.__class__ = type("Hungry", (Encoder,), {"forward": hungry})
     first.run_with(others)
     assert not first.done
     assert finished(first.working())

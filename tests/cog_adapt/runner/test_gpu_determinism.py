@@ -128,7 +128,7 @@ def test_tf32_is_off_from_setup_on_and_the_census_sees_it_come_back(make_runner,
     runner = make_runner(Images(), device=LAST)
     assert torch.backends.cudnn.allow_tf32 is False
     torch.backends.cudnn.allow_tf32 = True
-    [change] = runner.model.census.changes(runner.model.base)
+    [change] = runner.model.base.census.changes(runner.model.base.module)
     assert change.startswith("process flag float32 convolution precision was")
 
 

@@ -77,7 +77,7 @@ def test_a_model_with_an_empty_buffer_is_loaded_and_adapts():
     model = loaded(Empty())
     done = drained(model.adapting(examples("images"), Recipe("all", max_steps=2)))[1]
     assert len(done.report.steps) == 2
-    assert model.census.changes(model.base) == []
+    assert model.base.census.changes(model.base.module) == []
 
 
 @NEEDS_TWO

@@ -156,7 +156,7 @@ class Buffered(Mixed):
 @pytest.mark.parametrize("task", [Mixed, Buffered])
 def test_what_a_served_adapter_takes_on_the_device_is_what_is_counted(task):
     model = loaded(task())
-    served = ServedAdapters(model.template, model.precision, limit=9, most_bytes=2**30)
+    served = ServedAdapters(model.base.template, model.base.precision, limit=9, most_bytes=2**30)
     before = allocated()
     made = [served.get(str(number), partial(adapter, model, number)) for number in (1, 2, 3)]
     tensors = sum(len(each.tensors) for each in made)
@@ -166,7 +166,7 @@ def test_what_a_served_adapter_takes_on_the_device_is_what_is_counted(task):
 def test_adapters_are_let_go_by_their_bytes():
     model = loaded(Mixed())
     one = adapter(model, 1).nbytes
-    served = ServedAdapters(model.template, model.precision, limit=9, most_bytes=2 * one)
+    served = ServedAdapters(model.base.template, model.base.precision, limit=9, most_bytes=2 * one)
     before = allocated()
     for number in range(5):
         tensors = 2 * len(served.get(str(number), partial(adapter, model, number)).tensors)

@@ -77,7 +77,7 @@ def test_it_adapts_resumes_saves_loads_and_answers_as_the_cpu_does(
     expected = probabilities(on_cpu, adapter, rows)
     given = probabilities(model, adapter, rows)
     torch.testing.assert_close(given, expected, rtol=0, atol=LIMIT[setting[1]])
-    assert {p.device for p in model.base.parameters()} == {torch.device(setting[0])}
+    assert {p.device for p in model.base.module.parameters()} == {torch.device(setting[0])}
 
 
 def test_it_adapts_in_closed_form(model, rows):

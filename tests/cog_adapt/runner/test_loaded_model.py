@@ -38,7 +38,7 @@ def drained(ticks):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_base_is_frozen_in_eval_and_healthy(shape):
-    base = load(SHAPES[shape]()).base
+    base = load(SHAPES[shape]()).base.module
     assert not any(part.training for part in base.modules())
     assert not any(p.requires_grad for p in base.parameters())
     assert all(is_healthy(t) for t in (*base.parameters(), *base.buffers()))
@@ -54,8 +54,8 @@ class BornInInference(Images):
 
 def test_a_model_loaded_under_inference_mode_is_healed_and_adapts():
     model = load(BornInInference())
-    assert "fc.weight" in model.healed
-    assert "norm.running_mean" in model.healed
+    assert "fc.weight" in model.base.healed
+    assert "norm.running_mean" in model.base.healed
     adapted = drained(model.adapting(examples("images"), Recipe("all", max_steps=2)))
     plain = load(Images())
     same = drained(plain.adapting(examples("images"), Recipe("all", max_steps=2)))
@@ -73,21 +73,21 @@ class Zombie(Images):
 
 def test_a_zombie_is_healed_too():
     model = load(Zombie())
-    assert "fc.weight" in model.healed
+    assert "fc.weight" in model.base.healed
     drained(model.adapting(examples("images"), Recipe("all", max_steps=1)))
 
 
 def test_a_model_may_be_loaded_from_inside_inference_mode():
     with torch.inference_mode():
         model = load(Letters())
-    assert model.healed == []
+    assert model.base.healed == []
     drained(model.adapting(examples("letters"), Recipe(max_steps=1)))
 
 
 def test_a_lazy_model_is_materialized_in_setup_fit_for_training():
     model = load(SHAPES["lazy"]())
-    assert model.base.fc.weight.shape == (8, 8)
-    assert all(is_healthy(p) for p in model.base.parameters())
+    assert model.base.module.fc.weight.shape == (8, 8)
+    assert all(is_healthy(p) for p in model.base.module.parameters())
     drained(model.adapting(examples("lazy"), Recipe("all", max_steps=1)))
 
 
@@ -98,7 +98,7 @@ def test_a_cache_filled_by_predictions_never_reaches_a_training_forward():
     query = Query(inputs("caching"), None, labels("caching"))
     served = finished(model.predictions.modules.serving(query)).module
     assert served.cache is not None
-    assert model.template.cache is None
+    assert model.base.template.cache is None
     drained(model.adapting(examples("caching"), Recipe("all", max_steps=2)))
 
 
@@ -131,7 +131,7 @@ def test_once_the_base_has_changed_no_more_work_is_done(damage):
     if "NumPy" in damage and DEVICE != "cpu":
         pytest.skip("NumPy cannot write to a device")
     model = load(Images())
-    model.task.fault = lambda losses: (DAMAGES[damage](model.base), losses)[1]
+    model.task.fault = lambda losses: (DAMAGES[damage](model.base.module), losses)[1]
     with pytest.raises(UnavailableError, match=r"the base model changed: .*restart it"):
         drained(model.adapting(examples("images"), Recipe(max_steps=1)))
     model.task.fault = None
@@ -147,7 +147,7 @@ def test_a_change_is_found_after_a_failure_too(error):
     model = load(Images())
 
     def fault(losses):
-        model.base.fc.weight.data.mul_(2)
+        model.base.module.fc.weight.data.mul_(2)
         raise error
 
     model.task.fault = fault
@@ -159,7 +159,7 @@ def test_a_change_is_found_when_the_work_is_dropped():
     model = load(Images())
     ticks = model.adapting(examples("images"), Recipe(max_steps=9))
     next(ticks)
-    model.base.fc.weight.data.mul_(2)
+    model.base.module.fc.weight.data.mul_(2)
     with pytest.raises(UnavailableError):
         ticks.close()
     assert model.damage
@@ -178,10 +178,10 @@ class Closure(Images):
 
 def test_a_closure_over_the_base_fails_and_does_not_train_it():
     model = load(Closure())
-    before = module_state(model.base)
+    before = module_state(model.base.module)
     with pytest.raises(RuntimeError, match="no graph"):
         drained(model.adapting(examples("images"), Recipe("all", max_steps=1)))
-    assert module_state(model.base) == before
+    assert module_state(model.base.module) == before
 
 
 class Half(Letters):
@@ -190,10 +190,10 @@ class Half(Letters):
 
 
 def test_a_base_of_16_bit_weights_computes_in_their_dtype_unless_told_otherwise():
-    assert load(Half()).precision.compute is torch.float16
+    assert load(Half()).base.precision.compute is torch.float16
     with pytest.raises(ConfigError, match=r"PRECISION is 'fp32', but the model's weights are fp16"):
         load(Half(), precision="fp32")
-    assert load(Half(), precision="bf16").precision.compute is torch.bfloat16
+    assert load(Half(), precision="bf16").base.precision.compute is torch.bfloat16
 
 
 def test_a_module_that_cannot_be_copied_is_refused_in_setup():
@@ -221,7 +221,7 @@ def test_the_digest_is_of_the_weights():
         def load(self):
             return seeded_module(self.module, seed=1)
 
-    assert load(Images()).digest == load(Images()).digest != load(Other()).digest
+    assert load(Images()).base.digest == load(Images()).base.digest != load(Other()).base.digest
 
 
 def test_a_module_without_parameters_can_be_loaded_and_answers():

@@ -174,7 +174,7 @@ def test_a_refused_call_leaves_no_trace(make_runner):
 def test_a_damaged_base_shows_in_its_health(make_runner):
     runner = make_runner(Letters())
     runner.adapt(examples("letters"), FEW)
-    runner.model.base.norm.weight.data.mul_(2)
+    runner.model.base.module.norm.weight.data.mul_(2)
     with pytest.raises(UnavailableError, match="the base model changed"):
         runner.adapt(examples("letters"), FEW)
     assert "norm.weight" in runner.health()[0]

@@ -110,7 +110,9 @@ def test_held_out_losses_are_compared_under_one_noise() -> None:
         assert all(score.loss == -score.score for score in scores)
 
 
-@pytest.mark.parametrize("ask", [cog_adapt.row_generators, lambda: loaded(Asking()).base(None)])
+@pytest.mark.parametrize(
+    "ask", [cog_adapt.row_generators, lambda: loaded(Asking()).base.module(None)]
+)
 def test_outside_a_loss_the_call_is_refused_in_words(ask: Any) -> None:
     with pytest.raises(RunnerError, match=r"outside a task's loss.*Call it in `Task.loss`"):
         ask()

@@ -413,7 +413,7 @@ def test_a_base_of_bfloat16_trains_float32_masters():
             return super().load().bfloat16()
 
     model = LoadedModel(Half(), RunnerSettings(device=DEVICE))
-    assert model.precision.compute is torch.bfloat16
+    assert model.base.precision.compute is torch.bfloat16
     recipe = Recipe(max_steps=20, learning_rate=1e-6)
     start = model.start(examples("letters"), recipe)
     done = drained(model.adapting(examples("letters"), recipe))[1]

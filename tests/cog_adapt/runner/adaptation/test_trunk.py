@@ -168,7 +168,7 @@ def test_stages_of_pictures_run_once_too(whole, method, frozen):
 def test_a_frozen_block_computes_each_example_once_besides_the_trial():
     rows = []
     model = loaded(Texts())
-    for number, block in enumerate(model.template.blocks):
+    for number, block in enumerate(model.base.template.blocks):
         kind: Any = type(block)
 
         class Counting(kind):
@@ -181,7 +181,7 @@ def test_a_frozen_block_computes_each_example_once_besides_the_trial():
         block.__class__ = Counting
     adapted(model, dataclasses.replace(RECIPE, max_steps=20))
     computed = [sum(count for place, count in rows if place == number) for number in range(3)]
-    trial = 2 if model.precision.compute is torch.float32 else 8
+    trial = 2 if model.base.precision.compute is torch.float32 else 8
     assert computed[:2] == [15 + trial] * 2
     assert computed[2] == 15 + 2 * trial + 20 * 6
 
@@ -393,7 +393,7 @@ def test_outputs_are_kept_where_that_pays(recipe, train, expected):
 def test_the_base_is_left_as_it_was():
     model = loaded(Texts())
     adapted(model)
-    assert model.census.changes(model.base) == []
-    kinds = {type(part).__name__ for part in model.template.modules()}
+    assert model.base.census.changes(model.base.module) == []
+    kinds = {type(part).__name__ for part in model.base.template.modules()}
     assert not any(kind.startswith("Kept") for kind in kinds)
-    assert present(model.base).blocks[0].__class__.__name__ == "TextBlock"
+    assert present(model.base.module).blocks[0].__class__.__name__ == "TextBlock"

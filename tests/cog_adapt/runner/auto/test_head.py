@@ -38,7 +38,7 @@ class Kept:
 
 
 def computed(model, inputs, size=3, kept=None):
-    return finished(features_of(model.predictions.phase, model.base, inputs, size, kept))
+    return finished(features_of(model.predictions.phase, model.base.module, inputs, size, kept))
 
 
 def test_the_one_matrix_of_that_width_is_the_head():
@@ -86,7 +86,7 @@ def test_a_head_without_a_bias_is_read_with_none_and_written_without():
 
 @pytest.mark.parametrize("size", [1, 3, 32])
 def test_features_are_a_row_for_each_input_in_their_order(model, size):
-    expected = model.base.trunk(torch.tensor(INPUTS, device=DEVICE)).detach().cpu()
+    expected = model.base.module.trunk(torch.tensor(INPUTS, device=DEVICE)).detach().cpu()
     found = computed(model, INPUTS, size)
     torch.testing.assert_close(found, expected)
     assert not found.is_inference()
@@ -94,7 +94,7 @@ def test_features_are_a_row_for_each_input_in_their_order(model, size):
 
 def test_features_take_a_batch_a_tick(model):
     phase = model.predictions.phase
-    assert len(list(features_of(phase, model.base, INPUTS, 3))) == 3
+    assert len(list(features_of(phase, model.base.module, INPUTS, 3))) == 3
 
 
 def test_only_what_is_not_kept_is_computed(model):
@@ -131,14 +131,14 @@ def test_where_memory_runs_out_features_are_computed_in_halves(model, monkeypatc
 def test_what_is_kept_whole_takes_no_forward(model):
     kept = Kept()
     computed(model, INPUTS, 3, kept)
-    ticks = list(features_of(model.predictions.phase, model.base, INPUTS, 3, kept))
+    ticks = list(features_of(model.predictions.phase, model.base.module, INPUTS, 3, kept))
     assert ticks == []
 
 
 def test_many_rows_are_kept_and_found_again_some_a_tick(model):
     many = [[float(number)] * len(INPUTS[0]) for number in range(2_000)]
     kept, most = Kept(), 0
-    work = features_of(model.predictions.phase, model.base, many, 32, kept)
+    work = features_of(model.predictions.phase, model.base.module, many, 32, kept)
     while True:
         before = len(kept.given)
         try:
@@ -149,7 +149,7 @@ def test_many_rows_are_kept_and_found_again_some_a_tick(model):
         most = max(most, len(kept.given) - before)
     assert len(kept.given) == 2_000
     assert most <= 256
-    again = list(features_of(model.predictions.phase, model.base, many, 32, kept))
+    again = list(features_of(model.predictions.phase, model.base.module, many, 32, kept))
     assert len(again) >= 7  # the looks alone: no forward is left
     assert torch.equal(computed(model, many, 32, kept), whole)
 
@@ -188,14 +188,14 @@ def test_features_of_another_shape_are_refused(change, shape):
 def test_outputs_are_the_heads_in_the_order_of_the_examples(model, size):
     targets = torch.tensor([LABELS.index(row.target) for row in ROWS])
     phase = model.predictions.phase
-    found, _ = finished(outputs_of(phase, model.base, "head", ROWS, targets, size))
-    expected = model.base(torch.tensor(INPUTS, device=DEVICE)).detach().cpu()
+    found, _ = finished(outputs_of(phase, model.base.module, "head", ROWS, targets, size))
+    expected = model.base.module(torch.tensor(INPUTS, device=DEVICE)).detach().cpu()
     torch.testing.assert_close(found, expected)
     assert not found.is_inference()
 
 
 def test_nothing_is_left_on_the_module_between_two_batches(model):
     targets = torch.zeros(len(ROWS), dtype=torch.int64)
-    ticks = outputs_of(model.predictions.phase, model.base, "head", ROWS, targets, 3)
+    ticks = outputs_of(model.predictions.phase, model.base.module, "head", ROWS, targets, 3)
     assert len(list(itertools.islice(ticks, 2))) == 2
-    assert not model.base.head._forward_hooks
+    assert not model.base.module.head._forward_hooks

@@ -31,7 +31,7 @@ FP32 = Precision(torch.device(PLACE))
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, serve_mode):
     model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE, precision="fp32"))
-    served = ReadyModule(model.base, labels(shape))
+    served = ReadyModule(model.base.module, labels(shape))
     rows = inputs(shape, 4)
     answers = predict_batch(
         Phase(model.task, FP32, serve_mode), served, model.task.encode(rows), None
@@ -39,7 +39,7 @@ def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, s
     assert len(answers) == 4
     with torch.no_grad():
         batch = on_device(model.task.encode(rows), FP32.device)
-        alone = model.task.predict(model.base, batch, labels(shape), None)
+        alone = model.task.predict(model.base.module, batch, labels(shape), None)
     assert answers == alone
 
 
@@ -64,7 +64,7 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
     expected = predict_batch(
         Phase(model.task, FP32, "no_grad"), replica, model.task.encode(rows), None
     )
-    served = ServedAdapters(model.template, FP32, 1, 2**40).get("x", lambda: adapter)
+    served = ServedAdapters(model.base.template, FP32, 1, 2**40).get("x", lambda: adapter)
     assert (
         predict_batch(
             Phase(model.task, FP32, "inference_mode"), served, model.task.encode(rows), None
@@ -73,7 +73,7 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
     )
     assert expected != predict_batch(
         Phase(model.task, FP32, "no_grad"),
-        ReadyModule(model.base, ()),
+        ReadyModule(model.base.module, ()),
         model.task.encode(rows),
         None,
     )
@@ -93,7 +93,7 @@ class Spelling(Letters):
 def test_each_piece_is_made_in_an_inference_phase_and_none_is_on_in_between():
     task = Spelling()
     model = LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
-    served = ReadyModule(model.base, LABELS)
+    served = ReadyModule(model.base.module, LABELS)
     pieces = generate_pieces(Phase(model.task, FP32, "inference_mode"), served, ["ab"], None)
     for number in range(3):
         assert next(pieces) == (number, True, False)
@@ -106,7 +106,7 @@ def test_who_stops_reading_ends_the_tasks_own_generator():
     task = Spelling()
     model = LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
     phase = Phase(model.task, FP32, "no_grad")
-    pieces = generate_pieces(phase, ReadyModule(model.base, LABELS), ["ab"], None)
+    pieces = generate_pieces(phase, ReadyModule(model.base.module, LABELS), ["ab"], None)
     assert next(pieces) == (0, False, False)
     pieces.close()
     assert task.closed

@@ -37,10 +37,10 @@ def names(count):
 @pytest.mark.parametrize("count", [2, 4, 5, 9, 33, 100])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 32])
 def test_portions_give_the_rows_of_the_whole(model, count, size):
-    phase = Phase(model.task, model.precision, "no_grad")
-    made = finished(label_tensors(phase, model.base, size, names(count)))
+    phase = Phase(model.task, model.base.precision, "no_grad")
+    made = finished(label_tensors(phase, model.base.module, size, names(count)))
     assert max(model.task.asked) <= max(3, size)
-    whole = model.task.start(model.base, names(count), ())
+    whole = model.task.start(model.base.module, names(count), ())
     assert {name: t.tolist() for name, t in made.items()} == {
         name: t.tolist() for name, t in whole.items()
     }
@@ -57,13 +57,13 @@ def test_a_prediction_with_many_labels_lets_others_in_between(model):
 
 def test_a_tick_has_few_characters_of_long_names(model):
     long = tuple(f"{number:03}" + "n" * 197 for number in range(1_000))
-    phase = Phase(model.task, model.precision, "no_grad")
-    finished(label_tensors(phase, model.base, 32, long))
+    phase = Phase(model.task, model.base.precision, "no_grad")
+    finished(label_tensors(phase, model.base.module, 32, long))
     assert sum(model.task.asked) == 1_000
     assert max(model.task.asked) * 200 <= 2_200
 
 
 def test_a_task_whose_labels_call_for_nothing_gives_nothing():
     model = LoadedModel(Letters(), RunnerSettings(device=DEVICE))
-    phase = Phase(model.task, model.precision, "no_grad")
-    assert isinstance(finished(label_tensors(phase, model.base, 4, names(9))), dict)
+    phase = Phase(model.task, model.base.precision, "no_grad")
+    assert isinstance(finished(label_tensors(phase, model.base.module, 4, names(9))), dict)

@@ -33,7 +33,7 @@ def test_nothing_is_ready_once_the_base_has_changed():
     model = loaded()
     query = Query(["a"], adapter(model, 1))
     finished(model.predictions.modules.serving(query))
-    model.loaded.damage = ("a weight",)
+    model.base.damage = ("a weight",)
     assert model.predictions.modules.ready(query) is None
     with pytest.raises(UnavailableError, match="a weight"):
         finished(model.predictions.modules.serving(query))

@@ -2,6 +2,7 @@
 
 import gc
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -31,14 +32,14 @@ def model():
 
 
 def serve(model, *adapters):
-    served = ServedAdapters(model.template, Precision(torch.device("cpu")), 9, 2**40)
+    served = ServedAdapters(model.base.template, Precision(torch.device("cpu")), 9, 2**40)
     return [served.get(made.id, partial(lambda one: one, made)) for made in adapters]
 
 
 def test_the_structure_names_pairs_and_head(model):
     (lora, head) = serve(model, adapter(model, 1), adapter(model, 2, rank=0))
-    assert structure_of(model.template, lora, HEAD) == Structure(PAIRS, "head")
-    assert structure_of(model.template, head, HEAD) == Structure((), "head")
+    assert structure_of(model.base.template, lora, HEAD) == Structure(PAIRS, "head")
+    assert structure_of(model.base.template, head, HEAD) == Structure((), "head")
 
 
 def test_rows_without_pairs_join_any_structure():
@@ -57,22 +58,22 @@ def test_rows_without_pairs_join_any_structure():
 )
 def test_what_an_adapter_replaces_beside_has_no_structure(model, tensors):
     (served,) = serve(model, adapter(model, 1, tensors=tensors))
-    assert structure_of(model.template, served, HEAD) is None
+    assert structure_of(model.base.template, served, HEAD) is None
 
 
 def test_a_head_that_is_tied_to_another_layer_has_no_structure():
     base = seeded_module(TinyTransformer)
     freeze(base)
     tied = Adapter({"output.weight": torch.ones(32, 8)}, (), "head", "0" * 16)
-    (served,) = serve(type("Model", (), {"template": make_template(base)}), tied)
+    (served,) = serve(SimpleNamespace(base=SimpleNamespace(template=make_template(base))), tied)
     assert structure_of(make_template(base), served, r"output\..*") is None
 
 
 def test_each_row_has_its_own_pair_and_head(model):
     holders = serve(model, *(adapter(model, n, labels=n + 2) for n in range(3)))
-    structure = structure_of(model.template, holders[0], HEAD)
+    structure = structure_of(model.base.template, holders[0], HEAD)
     assert structure is not None
-    replica = stacked_replica(model.template, structure)
+    replica = stacked_replica(model.base.template, structure)
     batch = model.task.encode(["abc", "de", "fghij", "k", "lm", "abcdefgh"])
     rows = [holders[number] for number in (0, 1, 2, 1, 0, 2)]
     with torch.no_grad(), holding(rows):
@@ -94,13 +95,13 @@ def test_a_head_notes_the_widths(model):
 
 
 def test_the_replica_shares_the_bases_storage_and_trains_nothing(model):
-    replica = stacked_replica(model.template, Structure(PAIRS, "head"))
+    replica = stacked_replica(model.base.template, Structure(PAIRS, "head"))
     assert isinstance(replica.get_submodule("head"), StackedHead)
-    own, base = dict(replica.named_parameters()), dict(model.base.named_parameters())
+    own, base = dict(replica.named_parameters()), dict(model.base.module.named_parameters())
     assert all(own[name].data_ptr() == base[name].data_ptr() for name in own)
     assert not any(p.requires_grad for p in own.values())
-    assert isinstance(model.template, Encoder)
-    assert type(model.template.get_submodule("head")) is torch.nn.Linear
+    assert isinstance(model.base.template, Encoder)
+    assert type(model.base.template.get_submodule("head")) is torch.nn.Linear
 
 
 class Crowd:
@@ -108,14 +109,14 @@ class Crowd:
 
     def __init__(self, model, count=3, most_bytes=2**20):
         made = [adapter(model, number) for number in range(count)]
-        self.served = ServedAdapters(model.template, Precision(torch.device("cpu")), 9, 2**40)
+        self.served = ServedAdapters(model.base.template, Precision(torch.device("cpu")), 9, 2**40)
         self.ids = [one.id for one in made]
         for one in made:
             self.served.get(one.id, partial(lambda one: one, one))
         self.stacks = PairStacks(most_bytes)
-        structure = structure_of(model.template, self.rows([0])[0], HEAD)
+        structure = structure_of(model.base.template, self.rows([0])[0], HEAD)
         assert structure is not None
-        self.replica = stacked_replica(model.template, structure, self.stacks)
+        self.replica = stacked_replica(model.base.template, structure, self.stacks)
         self.batch = model.task.encode(["abc", "de", "fghij"])
 
     def rows(self, numbers):

@@ -40,14 +40,14 @@ def test_each_piece_gets_its_own_answers():
 
 def counted(model):
     calls: list[int] = []
-    forward = type(model.base).forward
+    forward = type(model.base.module).forward
 
-    class Counting(type(model.base)):  # type: ignore[misc]
+    class Counting(type(model.base.module)):  # type: ignore[misc]
         def forward(self, batch):
             calls.append(len(batch["ids"]))
             return forward(self, batch)
 
-    model.template.__class__ = Counting
+    model.base.template.__class__ = Counting
     return calls
 
 
@@ -145,12 +145,12 @@ def test_adapters_that_go_leave_nothing_in_a_stack():
     assert gone() is None
     (replica,) = model.predictions.shared.replicas.values()
     kept = {p.data_ptr() for p in replica.parameters()}
-    assert kept <= {p.data_ptr() for p in model.base.parameters()}
+    assert kept <= {p.data_ptr() for p in model.base.module.parameters()}
 
 
 def test_base_and_modes_stay_as_they_were():
     model = loaded()
     answer(model, pieces_of(model, ["abc"], ["de"]))
-    assert model.census.changes(model.base) == []
+    assert model.base.census.changes(model.base.module) == []
     assert torch.is_grad_enabled()
     assert not torch.is_inference_mode_enabled()

@@ -143,7 +143,7 @@ def test_the_driver_and_the_card_change_them(tmp_path, monkeypatch):
     card = types.SimpleNamespace(name="H100", major=9, minor=0, total_memory=80)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: card)
     model = LoadedModel(Images(), CPU)
-    model.precision = Precision(torch.device("cuda", 0))
+    model.base.precision = Precision(torch.device("cuda", 0))
     assert conditions_of(model)["card"] == "H100 9.0 80"
 
 

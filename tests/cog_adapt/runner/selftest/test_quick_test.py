@@ -28,12 +28,12 @@ def found(report):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_passes_and_is_left_as_it_was(shape, precision):
     model = loaded(SHAPES[shape](), precision)
-    before = module_state(model.base), process_state(), thread_modes()
+    before = module_state(model.base.module), process_state(), thread_modes()
     report = check_quickly(model, None)
     assert report.passed, str(report)
     assert [check.name for check in report.checks] == CHECKS
     assert {check.status for check in report.checks} <= {"passed", "warned"}
-    assert (module_state(model.base), process_state(), thread_modes()) == before
+    assert (module_state(model.base.module), process_state(), thread_modes()) == before
     assert model.predictions.modules.served.gauges()["adapter_cache_entries"] == 0.0
 
 

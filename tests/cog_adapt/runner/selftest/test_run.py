@@ -50,12 +50,12 @@ def failures(report):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_passes_in_every_precision_and_is_left_as_it_was(shape, precision):
     model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE, precision=precision))
-    before = module_state(model.base), process_state(), thread_modes()
+    before = module_state(model.base.module), process_state(), thread_modes()
     report = run_self_test(model)
     assert report.passed, str(report)
     assert {part.precision for part in report.reports} == {f"{PLACE}/{precision}", f"{PLACE}/fp32"}
-    assert (module_state(model.base), process_state(), thread_modes()) == before
-    assert not model.census.changes(model.base)
+    assert (module_state(model.base.module), process_state(), thread_modes()) == before
+    assert not model.base.census.changes(model.base.module)
 
 
 def test_it_passes_inside_an_ambient_inference_mode_and_on_the_model_thread(make_runner):

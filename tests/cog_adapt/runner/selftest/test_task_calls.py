@@ -19,7 +19,7 @@ def test_a_copy_has_memory_of_its_own_and_takes_what_start_made() -> None:
     task = calls()
     task.tensors = {"head.bias": torch.ones(2)}
     copy: Any = task.copy()
-    base: Any = task.model.base
+    base: Any = task.model.base.module
     assert copy.fc.weight.data_ptr() != base.fc.weight.data_ptr()
     assert torch.equal(copy.fc.weight, base.fc.weight)
     assert copy.head.bias.tolist() == [1, 1]

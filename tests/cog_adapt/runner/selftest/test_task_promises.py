@@ -115,7 +115,7 @@ def test_a_loss_that_is_said_to_depend_on_the_others_is_none() -> None:
 def test_the_model_is_left_as_it_was() -> None:
     model = LoadedModel(with_hook("predict", writing, Images), RunnerSettings(device=DEVICE))
     assert not check_promises(model).passed
-    assert model.census.changes(model.base) == []
+    assert model.base.census.changes(model.base.module) == []
 
 
 def test_random_answers_are_not_asked_for_an_order() -> None:
