@@ -1,7 +1,8 @@
 """`cog-adapt upgrade DIR`: replaces a project's copies of the packages by those of this command.
 
-Files of the model's owner are unchanged, except for two lines that name the packages: one in the
-`Dockerfile`, and the linter's in `pyproject.toml`.
+Files of the model's owner are unchanged, except for lines that older versions wrote: one in the
+`Dockerfile` and the linter's in `pyproject.toml`, which name the packages, and one in
+`tests/test_task.py`, which read private names of a package.
 """
 
 import argparse
@@ -26,6 +27,12 @@ _LINES = {
     ),
 }
 """A line that names the packages: in older versions, and now."""
+_TEST = Path("tests", "test_task.py")
+_PRIVATE = (
+    "        assert runner._model.predictions.shared._proven\n"
+    "        assert not runner._model.predictions.shared._sharing._heads\n"
+)
+_PUBLIC = "        assert runner.model.predictions.shared.proven\n"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,6 +72,7 @@ def upgrade_project(folder: Path) -> Iterator[str]:
             _replace(package, folder / package.name)
             yield f"replaced: {folder / package.name}"
         yield from _name_packages(folder)
+        yield from _read_public_names(folder / _TEST)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error}. Run it again.") from error
 
@@ -106,3 +114,11 @@ def _name_packages(folder: Path) -> Iterator[str]:
             yield f"written: {path}: {now.splitlines()[0]}"
         else:
             yield f"left to you: {path} does not name {KERNEL.name}/. A new one has: {now.strip()}"
+
+
+def _read_public_names(test: Path) -> Iterator[str]:
+    """Replace the private names in the test that older versions wrote; yield a sentence if done."""
+    text = test.read_text("utf-8") if test.is_file() else ""
+    if _PRIVATE in text:
+        test.write_text(text.replace(_PRIVATE, _PUBLIC, 1), "utf-8")
+        yield f"written: {test}: {_PUBLIC.strip()}"

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from cog_adapt import InputError
-from examples.image.blocks import check_blocks
+from examples.image.picture_blocks import check_blocks
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 MOST_BYTES, MOST_PIXELS = 16 * 2**20, 40_000_000

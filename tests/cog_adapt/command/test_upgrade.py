@@ -46,7 +46,7 @@ def test_one_command_gives_a_project_of_f7a21a1_both_packages_and_its_image_too(
         in (project / "Dockerfile").read_text()
     )
     changed = {path.name for path, before in own.items() if path.read_bytes() != before}
-    assert changed == {"Dockerfile", "pyproject.toml"}
+    assert changed == {"Dockerfile", "pyproject.toml", "test_task.py"}
     assert shown.count("replaced: ") == 2
     assert not [path.name for path in project.iterdir() if path.name.startswith(".cog_adapt")]
 
@@ -59,7 +59,7 @@ def test_the_upgraded_project_proves_its_gradients_and_passes_its_own_tests(proj
 
 
 def test_a_second_upgrade_changes_nothing(project):
-    assert len(list(upgrade.upgrade_project(project))) == 4
+    assert len(list(upgrade.upgrade_project(project))) == 5
     dockerfile = (project / "Dockerfile").read_bytes()
     assert len(list(upgrade.upgrade_project(project))) == 2
     assert (project / "Dockerfile").read_bytes() == dockerfile

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from cog_adapt import InputError
-from examples.image.blocks import MOST_BLOCKS, MOST_SCANS
+from examples.image.picture_blocks import MOST_BLOCKS, MOST_SCANS
 from examples.image.pictures import FORMATS, MOST_WEBP_PIXELS, pixel_count, pixels_of
 
 
