@@ -158,7 +158,9 @@ class Judged:
         """Gather the answers of the folds' models, each to the examples that it has not seen."""
         parts = [answers(fold) for fold in run.folds]
         joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-        return CrossAnswers(torch.cat([fold.others for fold in run.folds]), joined, self._doubt)
+        return CrossAnswers(
+            torch.cat([fold.others for fold in run.folds]), joined, self._wrong_share
+        )
 
     def _decided(self, answered: CrossAnswers) -> HeadDecision:
         count = effective_count(self._labels.importance(answered.chosen))
@@ -169,8 +171,8 @@ class Judged:
         return self._labels.fit(self.case.features, torch.arange(len(self.case.targets)))
 
     @cached_property
-    def _doubt(self) -> Any:  # noqa: ANN401 - what Answered takes
-        return self._labels.doubt(self._own_form)
+    def _wrong_share(self) -> Any:  # noqa: ANN401 - what Answered takes
+        return self._labels.wrong_share(self._own_form)
 
     def _form(self, mixture: Mixture) -> ClosedForm:
         return fit_classes(self.case.features, self.case.targets, self._labels.prior, mixture)

@@ -14,7 +14,7 @@ from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.answers import Query
-from cog_adapt.runner.known.knowledge import AdaptationCache
+from cog_adapt.runner.known.adaptation_cache import AdaptationCache
 from cog_adapt.runner.loading import load
 from cog_adapt.runner.model.adaptation_memory import held_adaptations
 from cog_adapt.runner.model.growing_answers import OnEnd
@@ -79,7 +79,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         )
         held = held_adaptations(self.precision.device, self.settings)
         self._admission = Admission(self.scheduler, held, self._queries.decoder.thread)
-        self.knowledge = AdaptationCache(
+        self.cache = AdaptationCache(
             task,
             model=f"{self.base} {self.precision}{mode_of(self.precision.device)}",
             settings=self.settings,
@@ -92,7 +92,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def close(self) -> None:
         """End the model thread; waiting callers get `UnavailableError`."""
-        stored = (self.checkpoints, self.knowledge, self.store)
+        stored = (self.checkpoints, self.cache, self.store)
         for part in (self.reading, self._queries.decoder, self.scheduler, *stored):
             part.close()
 
@@ -121,7 +121,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     def gauges(self) -> Mapping[str, float]:
         """Return numbers for a server's metrics."""
         served = self.model.predictions.modules.served
-        parts = (served, self._admission, self._queries.growing, self.store, self.knowledge)
+        parts = (served, self._admission, self._queries.growing, self.store, self.cache)
         return {name: value for part in parts for name, value in part.gauges().items()}
 
     @property
@@ -137,7 +137,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
                 head=self.task.head,
                 labels=tuple(self.task.labels(())),
             ),
-            forget=self.knowledge.forget,
+            forget=self.cache.forget,
             reading=self.reading.read,
         )
 
@@ -242,7 +242,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """
         folder = self.checkpoints
         states = None if checkpoint is None else checkpoints_in(folder, checkpoint, keep_every)
-        kept = None if exact else self.knowledge.kept.of(owner)
+        kept = None if exact else self.cache.kept.of(owner)
         work = self.model.adapting(
             examples, recipe or Recipe(), begin=begin, checkpoints=states, kept=kept
         )

@@ -1,7 +1,7 @@
 """Step 9 for missing gradients: the parameter is cut off the loss, used elsewhere, or not used."""
 
 from gradient_check.checks.flow import GradientFlow
-from gradient_check.checks.shaking import Perturbation
+from gradient_check.checks.loss_dependence import LossDependence
 from gradient_check.checks.unused_parameters import judge_unused_parameters
 from gradient_check.findings.report import Place, count, some
 from gradient_check.instruments.sources import is_in_library
@@ -21,7 +21,7 @@ def judge_missing_gradients(flow: GradientFlow, missing: list[str], *, leaked: b
     if not missing:
         return
     missing = _not_frozen(flow, _not_declared(flow, missing))
-    dependent = Perturbation.of(flow).dependent(missing)
+    dependent = LossDependence.of(flow).dependent(missing)
     silent = [name for name in missing if name not in dependent]
     hidden = [name for name in silent if flow.diagnosis.is_cut(name)]
     if dependent or hidden:

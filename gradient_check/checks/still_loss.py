@@ -3,7 +3,7 @@
 import math
 
 from gradient_check.checks.flow import GradientFlow
-from gradient_check.checks.shaking import Perturbation
+from gradient_check.checks.loss_dependence import LossDependence
 from gradient_check.instruments.differences import SIXTEEN_BIT
 
 
@@ -24,8 +24,8 @@ def judge_still_loss(flow: GradientFlow, loss: float, descent: float) -> None:
         rounding = flow.loss_rounding.while_held(flow.stand_ins)
         is_large = abs(descent) > 4 * rounding
     if not is_large or limits is SIXTEEN_BIT:
-        shaking = Perturbation(flow.subject, loss, limits, spread)
-        if shaking.depends(flow.subject.names):
+        dependence = LossDependence(flow.subject, loss, limits, spread)
+        if dependence.depends(flow.subject.names):
             return
     if is_large and _is_stopped(flow):
         return
@@ -55,5 +55,5 @@ def _is_stopped(flow: GradientFlow) -> bool:
     if not stops.has_stops and not flow.slopes.surrogates:
         return False
     with stops.held():
-        shaking = Perturbation(flow.subject, math.nan, flow.limits, flow.spread)
-        return shaking.depends(flow.subject.names)
+        dependence = LossDependence(flow.subject, math.nan, flow.limits, flow.spread)
+        return dependence.depends(flow.subject.names)

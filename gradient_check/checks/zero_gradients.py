@@ -1,7 +1,7 @@
 """Step 9 for gradients that are exactly 0: lost on the way, or inactive on this probe."""
 
 from gradient_check.checks.flow import GradientFlow
-from gradient_check.checks.shaking import Perturbation
+from gradient_check.checks.loss_dependence import LossDependence
 from gradient_check.findings.report import Place, count, some
 
 
@@ -23,10 +23,10 @@ def _lost(flow: GradientFlow, names: list[str]) -> list[str]:
     A gate that this probe shuts (a ReLU, say) is no fault: a small move does not change the
     loss there.
     """
-    shaking = Perturbation.of(flow)
+    dependence = LossDependence.of(flow)
     with flow.stand_ins.held():  # a gradient that a declared block stops is not lost
-        dependent = shaking.dependent(names)
-    gated = [n for n in dependent if flow.diagnosis.is_gated(n) and shaking.is_asleep(n)]
+        dependent = dependence.dependent(names)
+    gated = [n for n in dependent if flow.diagnosis.is_gated(n) and dependence.is_asleep(n)]
     lost = [name for name in dependent if name not in gated]
     quiet = [name for name in names if name not in lost]
     return lost + [name for name in quiet if flow.diagnosis.is_stepped(name)]

@@ -13,7 +13,7 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import ConfigError as RunnerConfigError
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
-from cog_adapt.runner.known.knowledge import AdaptationCache
+from cog_adapt.runner.known.adaptation_cache import AdaptationCache
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from cog_adapt.runner.storage.store import AdapterStore
@@ -56,12 +56,12 @@ def test_an_owners_share_counts_on_both_sides():
 def test_an_owners_share_of_the_examples_that_are_kept(tmp_path, share, is_kept):
     settings = RunnerSettings(weights_dir=tmp_path, feature_bytes=2**16, owner_share=share)
     store = AdapterStore(tmp_path, budgets_of(settings))
-    knowledge = AdaptationCache(Letters(), "model", settings, store)
-    kept = knowledge.kept.of("ann")
+    cache = AdaptationCache(Letters(), "model", settings, store)
+    kept = cache.kept.of("ann")
     for word in "abcdefgh":
         kept.put([word], [torch.zeros(2**10)])
     assert [each is not None for each in kept.get(["a"])] == [is_kept]
-    knowledge.close()
+    cache.close()
 
 
 def test_an_owners_share_of_the_memory_of_growing_answers(tmp_path):

@@ -15,7 +15,7 @@ from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.head import outputs_of
 from cog_adapt.runner.auto.start import AutoStart
 from cog_adapt.runner.devices.algebra_thread import beside
-from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, WrongLabelShare
+from cog_adapt.runner.heads.calibration import NO_WRONG_LABELS, Calibration, WrongLabelShare
 from cog_adapt.runner.heads.decision import (
     AVERAGE,
     BASE,
@@ -40,16 +40,16 @@ class CrossAnswers:
     Attributes:
         chosen: positions of the examples, (M,).
         outputs: by candidate, (M, K) each.
-        doubt: the estimated share of wrong labels.
+        wrong_share: the estimated share of wrong labels.
     """
 
     chosen: Tensor
     outputs: Mapping[str, Tensor]
-    doubt: WrongLabelShare = NO_DOUBT
+    wrong_share: WrongLabelShare = NO_WRONG_LABELS
 
     def calibration(self, given: AutoStart, name: str) -> Calibration:
         """Fit the calibration of a candidate."""
-        return given.objective.calibration(self.outputs[name], self.chosen, self.doubt)
+        return given.objective.calibration(self.outputs[name], self.chosen, self.wrong_share)
 
     def calibration_of_all(self, given: AutoStart, name: str) -> Calibration:
         """Return the calibration of a candidate that was trained on all examples.
@@ -63,31 +63,33 @@ class CrossAnswers:
         """Return the quality of each candidate's calibrated answers; the base is not calibrated.
 
         All are judged with one share of wrong labels: a bad candidate must not be excused by its
-        own doubts.
+        own share of wrong labels.
         """
         fitted = {name: self.calibration(given, name) for name in self.outputs if name != BASE}
         calibrated = {n: fitted[n](o) if n in fitted else o for n, o in self.outputs.items()}
         return {
-            n: candidate_of(given, outputs=o, chosen=self.chosen, doubt=self.doubt)
+            n: candidate_of(given, outputs=o, chosen=self.chosen, wrong_share=self.wrong_share)
             for n, o in calibrated.items()
         }
 
 
 def candidate_of(
-    given: AutoStart, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare
+    given: AutoStart, outputs: Tensor, chosen: Tensor, wrong_share: WrongLabelShare
 ) -> CandidateScore:
     """Return the quality of outputs for the chosen examples, if some labels may be wrong."""
     objective = given.objective
-    losses = objective.losses(outputs, chosen, doubt.wrong)
-    scores = objective.right(outputs, chosen, doubt.wrong)
-    said = 0.0 if doubt.is_open else doubt.wrong
+    losses = objective.losses(outputs, chosen, wrong_share.wrong)
+    scores = objective.right(outputs, chosen, wrong_share.wrong)
+    said = 0.0 if wrong_share.is_open else wrong_share.wrong
     importance = objective.importance(chosen)
     return CandidateScore.of(
         losses, scores=scores, weights=importance, wrong=said, is_share=objective.is_share
     )
 
 
-def cross_answers(given: AutoStart, doubt: WrongLabelShare) -> Generator[None, None, CrossAnswers]:
+def cross_answers(
+    given: AutoStart, wrong_share: WrongLabelShare
+) -> Generator[None, None, CrossAnswers]:
     """Train on each fold, and answer the other."""
     steps = max(1, int(given.steps * _FOLD_STEPS))
     parts: list[tuple[Tensor, dict[str, Tensor]]] = []
@@ -110,7 +112,7 @@ def cross_answers(given: AutoStart, doubt: WrongLabelShare) -> Generator[None, N
         parts.append((others, outputs))
     names = parts[0][1]
     joined = {name: torch.cat([outputs[name] for _, outputs in parts]) for name in names}
-    return CrossAnswers(torch.cat([others for others, _ in parts]), joined, doubt)
+    return CrossAnswers(torch.cat([others for others, _ in parts]), joined, wrong_share)
 
 
 def _trained(run: Start) -> Generator[None, None, Tensors]:

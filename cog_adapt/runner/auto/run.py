@@ -90,7 +90,7 @@ def adapt_automatically(given: AutoStart) -> Automatic:
         )
     if not given.folds:
         return (yield from _unestimated(given, first))
-    answered = yield from _in_time(given, cross_answers(given, given.objective.doubt(form)))
+    answered = yield from _in_time(given, cross_answers(given, given.objective.wrong_share(form)))
     if answered is None:
         return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     decide_now = partial(_decide, given, answered, first)
@@ -219,11 +219,11 @@ def _without_steps(given: AutoStart, form: ClosedForm, everything: Tensor) -> He
     objective = given.objective
     if not given.folds:
         return unknown(objective.name)
-    doubt = objective.doubt(form)
+    wrong_share = objective.wrong_share(form)
     base = candidate_of(
-        given, outputs=objective.prior(given.features), chosen=everything, doubt=doubt
+        given, outputs=objective.prior(given.features), chosen=everything, wrong_share=wrong_share
     )
-    closed = candidate_of(given, outputs=form.left_out, chosen=everything, doubt=doubt)
+    closed = candidate_of(given, outputs=form.left_out, chosen=everything, wrong_share=wrong_share)
     first = decide({BASE: base, CLOSED: closed}, objective.name)
     return of_few(first) if objective.averages else first
 

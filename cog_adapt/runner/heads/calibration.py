@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-_SCALE_DOUBT = 6.0  # prior of the scale's logarithm: it counts as so many examples for a scale of 1
-_OFFSET_DOUBT = 1.0
+_SCALE_PRECISION = 6.0  # prior of the scale's logarithm: counts as so many examples
+_OFFSET_PRECISION = 1.0
 _MOST_STEPS, _MOST_HALVINGS, _LEAST_GAIN = 50, 20, 1e-9
 _SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)  # candidate shares of wrong labels, besides none
 _NONE_BEFORE = 0.15  # prior probability that no label is wrong
@@ -43,7 +43,7 @@ class WrongLabelShare:
         return none * (1 - _NONE_BEFORE) * math.e > (1 - none) * _NONE_BEFORE
 
 
-NO_DOUBT = WrongLabelShare(torch.tensor([1.0, *[0.0] * len(_SHARES)], dtype=torch.float64))
+NO_WRONG_LABELS = WrongLabelShare(torch.tensor([1.0, *[0.0] * len(_SHARES)], dtype=torch.float64))
 
 
 @dataclass(frozen=True)
@@ -81,27 +81,27 @@ def weighted_loss(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     return (losses * weights).sum() / weights.sum()
 
 
-def doubted_losses(logits: Tensor, targets: Tensor, wrong: float) -> Tensor:
+def noisy_label_losses(logits: Tensor, targets: Tensor, wrong: float) -> Tensor:
     """Return the cross-entropy (N,) of logits, if a share of the labels may be any by chance."""
     losses = F.cross_entropy(logits, targets, reduction="none").double()
     if not wrong:
         return losses
-    doubts = wrong * _may_be_wrong(targets)
-    chance = doubts / logits.shape[1]
-    return -torch.log((1 - doubts) * (-losses).exp().clamp_min(_LEAST_LIKELY) + chance)
+    wrong_chances = wrong * _may_be_wrong(targets)
+    chance = wrong_chances / logits.shape[1]
+    return -torch.log((1 - wrong_chances) * (-losses).exp().clamp_min(_LEAST_LIKELY) + chance)
 
 
-def doubt_of(logits: Tensor, targets: Tensor, weights: Tensor) -> WrongLabelShare:
+def wrong_label_share(logits: Tensor, targets: Tensor, weights: Tensor) -> WrongLabelShare:
     """Return the probability of each share of wrong labels among targets (N,), by logits (N, K).
 
-    A wrong label may be any label by chance. Labels with few examples are not doubted.
+    A wrong label may be any label by chance. Labels with few examples are taken as right.
     """
     fit = _Fit(logits.detach().to(torch.float64), targets, weights)
-    return fit.doubt([*fit.by_share()]) if bool(fit.may_be_wrong.any()) else NO_DOUBT
+    return fit.wrong_share([*fit.by_share()]) if bool(fit.may_be_wrong.any()) else NO_WRONG_LABELS
 
 
 def calibrate(
-    logits: Tensor, targets: Tensor, weights: Tensor, doubt: WrongLabelShare | None = None
+    logits: Tensor, targets: Tensor, weights: Tensor, wrong_share: WrongLabelShare | None = None
 ) -> Calibration:
     """Fit scale and offsets to logits (N, K) of class numbers (N,).
 
@@ -113,13 +113,13 @@ def calibrate(
         targets: class numbers; one example of each label does not determine offsets, which are then
             0.
         weights: of the examples, (N,).
-        doubt: the shares of wrong labels; by default estimated from these logits.
+        wrong_share: the shares of wrong labels; by default estimated from these logits.
     """
     fit = _Fit(logits.detach().to(torch.float64), targets, weights)
-    if doubt is None and not bool(fit.may_be_wrong.any()):
-        doubt = NO_DOUBT
-    found = [*fit.by_share(None if doubt is None else doubt.likely)]
-    likely = (doubt or fit.doubt(found)).likely[: len(found)]
+    if wrong_share is None and not bool(fit.may_be_wrong.any()):
+        wrong_share = NO_WRONG_LABELS
+    found = [*fit.by_share(None if wrong_share is None else wrong_share.likely)]
+    likely = (wrong_share or fit.wrong_share(found)).likely[: len(found)]
     point = likely @ torch.stack([fit.point(each) for _, each in found]) / likely.sum()
     return Calibration(float(point[0].exp()), point[1:])
 
@@ -131,8 +131,8 @@ class _Fit:
         self.logits = logits
         self.targets = targets
         self.shares = weights * (effective_count(weights) / weights.sum())
-        self.doubts = torch.full((logits.shape[1] + 1,), _OFFSET_DOUBT, dtype=torch.float64)
-        self.doubts[0] = _SCALE_DOUBT
+        self.precisions = torch.full((logits.shape[1] + 1,), _OFFSET_PRECISION, dtype=torch.float64)
+        self.precisions[0] = _SCALE_PRECISION
         self.has_offsets = int(torch.bincount(targets).max()) > 1
         self.may_be_wrong = _may_be_wrong(targets)
 
@@ -155,19 +155,19 @@ class _Fit:
         yield 0.0, found
         most = None if likely is None else int((likely > _LEAST_SHARE).nonzero()[-1])
         for wrong in _SHARES[:most]:
-            found = self._doubting(found, wrong)
+            found = self._best_with_wrong_labels(found, wrong)
             yield wrong, found
 
-    def doubt(self, by_share: Sequence[tuple[float, Calibration]]) -> WrongLabelShare:
+    def wrong_share(self, by_share: Sequence[tuple[float, Calibration]]) -> WrongLabelShare:
         """Return the probability of each share, from its loss and its prior."""
-        losses = [self.doubted_loss(found, wrong) for wrong, found in by_share]
+        losses = [self.noisy_label_loss(found, wrong) for wrong, found in by_share]
         before = torch.full((len(losses),), (1 - _NONE_BEFORE) / len(_SHARES), dtype=torch.float64)
         before[0] = _NONE_BEFORE
         return WrongLabelShare(
             (before.log() - torch.tensor(losses, dtype=torch.float64)).softmax(0)
         )
 
-    def _doubting(self, found: Calibration, wrong: float) -> Calibration:
+    def _best_with_wrong_labels(self, found: Calibration, wrong: float) -> Calibration:
         """Fit with a share of wrong labels, by expectation and maximisation."""
         for _ in range(_MOST_ROUNDS):
             moved = self.trusting(self.right(found, wrong)).calibration(found)
@@ -186,14 +186,14 @@ class _Fit:
     def right(self, found: Calibration, wrong: float) -> Tensor:
         """Return the probability that each label is right, (N,)."""
         likely = found(self.logits).softmax(1).gather(1, self.targets[:, None])[:, 0]
-        doubts = wrong * self.may_be_wrong
-        own = likely.clamp_min(_LEAST_LIKELY) * (1 - doubts)
-        return own / (own + doubts / self.logits.shape[1])
+        wrong_chances = wrong * self.may_be_wrong
+        own = likely.clamp_min(_LEAST_LIKELY) * (1 - wrong_chances)
+        return own / (own + wrong_chances / self.logits.shape[1])
 
-    def doubted_loss(self, found: Calibration, wrong: float) -> float:
+    def noisy_label_loss(self, found: Calibration, wrong: float) -> float:
         """Return the loss of a calibration, prior included."""
-        losses = doubted_losses(found(self.logits), self.targets, wrong)
-        before = (self.doubts * self.point(found).square()).sum() / 2
+        losses = noisy_label_losses(found(self.logits), self.targets, wrong)
+        before = (self.precisions * self.point(found).square()).sum() / 2
         return float(before + (self.shares * losses).sum())
 
     @staticmethod
@@ -203,7 +203,7 @@ class _Fit:
 
     def loss(self, point: Tensor) -> float:
         losses = F.cross_entropy(self._outputs(point), self.targets, reduction="none")
-        return float((losses * self.shares).sum() + (self.doubts * point.square()).sum() / 2)
+        return float((losses * self.shares).sum() + (self.precisions * point.square()).sum() / 2)
 
     def better(self, point: Tensor, loss: float) -> tuple[Tensor, float] | None:
         """Return a better point and its loss, halving the step; None if there is none."""
@@ -225,12 +225,12 @@ class _Fit:
         slope = torch.cat([(errors * scaled * shares).sum()[None], (errors * shares).sum(0)])
         means = (likely * scaled).sum(1, keepdim=True)
         moved = likely * (scaled - means) * shares
-        curve = torch.diag(self.doubts)
+        curve = torch.diag(self.precisions)
         curve[0, 0] += (moved * scaled).sum()
         curve[0, 1:] += moved.sum(0)
         curve[1:, 0] += moved.sum(0)
         curve[1:, 1:] += torch.diag((likely * shares).sum(0)) - (likely * shares).T @ likely
-        slope = slope + self.doubts * point
+        slope = slope + self.precisions * point
         if not self.has_offsets:
             return slope, torch.cat([(slope[0] / curve[0, 0])[None], torch.zeros_like(slope[1:])])
         return slope, torch.linalg.solve(curve, slope)

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.heads.calibration import (
-    NO_DOUBT,
+    NO_WRONG_LABELS,
     Calibration,
     WrongLabelShare,
     balanced_weights,
     calibrate,
-    doubt_of,
-    doubted_losses,
+    noisy_label_losses,
+    wrong_label_share,
 )
 from cog_adapt.runner.heads.closed_form import (
     MIXTURE,
@@ -125,7 +125,7 @@ class Labels:
             chosen: positions of the examples, (N,).
             wrong: the expected share of wrong labels.
         """
-        return doubted_losses(outputs, self.targets[chosen], wrong)
+        return noisy_label_losses(outputs, self.targets[chosen], wrong)
 
     def importance(self, chosen: Tensor) -> Tensor:
         """Return the weights (N,) for averages in which labels count the same."""
@@ -140,18 +140,23 @@ class Labels:
         agrees = (outputs.argmax(1) == self.targets[chosen]).double()
         return (agrees - wrong / outputs.shape[1]) / (1 - wrong)
 
-    def doubt(self, form: ClosedForm) -> WrongLabelShare:
+    def wrong_share(self, form: ClosedForm) -> WrongLabelShare:
         """Return the probabilities of shares of wrong labels, by a closed form of all examples.
 
         Its leave-one-out answers have seen more examples than a fold's, and are better evidence.
         """
         everything = torch.arange(len(self.targets))
-        return doubt_of(form.left_out, self.targets, self.importance(everything))
+        return wrong_label_share(form.left_out, self.targets, self.importance(everything))
 
-    def calibration(self, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare) -> Calibration:
+    def calibration(
+        self, outputs: Tensor, chosen: Tensor, wrong_share: WrongLabelShare
+    ) -> Calibration:
         """Fit the calibration of logits from a model that has not seen their examples."""
         return calibrate(
-            outputs, targets=self.targets[chosen], weights=self.importance(chosen), doubt=doubt
+            outputs,
+            targets=self.targets[chosen],
+            weights=self.importance(chosen),
+            wrong_share=wrong_share,
         )
 
     def usual_calibration(self) -> Calibration:
@@ -218,11 +223,13 @@ class Numbers:
         """Return the explained part of the variance, (N,); its mean is R²."""
         return 1 - self.losses(outputs, chosen)
 
-    def doubt(self, form: ClosedForm) -> WrongLabelShare:
-        """Return no doubt: numbers are not doubted."""
-        return NO_DOUBT
+    def wrong_share(self, form: ClosedForm) -> WrongLabelShare:
+        """Return no wrong labels: numbers have no labels."""
+        return NO_WRONG_LABELS
 
-    def calibration(self, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare) -> Calibration:
+    def calibration(
+        self, outputs: Tensor, chosen: Tensor, wrong_share: WrongLabelShare
+    ) -> Calibration:
         """Return the identity: numbers are not calibrated."""
         return self.usual_calibration()
 

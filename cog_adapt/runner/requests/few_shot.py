@@ -84,7 +84,7 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
     query, report = await _adapt(runner, asked=asked, planned=asked.plan, progress=Progress(scope))
     predictions = await runner.predict_async(query)
     if before is not None and not asked.plan.known:
-        runner.knowledge.recent.note_before(query.owner, request, before)
+        runner.cache.recent.note_before(query.owner, request, before)
     return Answer(predictions=predictions, before=before, adapter=_id(query.adapter), report=report)
 
 
@@ -139,7 +139,7 @@ async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Aske
     owner = asked.query.owner
     examples = await _with_cuts(runner, asked.examples, owner)
     if asked.plan and asked.plan.key:
-        labels, recent = tuple(asked.query.labels), runner.knowledge.recent
+        labels, recent = tuple(asked.query.labels), runner.cache.recent
         read = RecentRequest(asked.plan.key.whole, labels, examples.warnings)
         recent.put(owner, request_digest(request), read)
     return replace(
@@ -181,7 +181,7 @@ def _read_parts(runner: ModelRunner, request: Request, asker: Asker) -> _Asked:
 
 def _read_again(runner: ModelRunner, request: Request, owner: str) -> _Asked | None:
     """Read a request whose bytes and adaptation are both known."""
-    recent = runner.knowledge.recent.get(owner, request_digest(request))
+    recent = runner.cache.recent.get(owner, request_digest(request))
     if recent is None:
         return None
     fresh, exact = request.fresh, request.deterministic

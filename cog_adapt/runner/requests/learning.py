@@ -47,9 +47,9 @@ async def learn(
         AdaptationError: a step could not be taken.
     """
     if planned.known is not None:
-        runner.knowledge.counts["adaptations_known"] += 1
+        runner.cache.counts["adaptations_known"] += 1
         return planned.known
-    begin, runs = partial(_begin, runner, planned), runner.knowledge.runs
+    begin, runs = partial(_begin, runner, planned), runner.cache.runs
     try:
         return await runs.follow(planned.run, begin, on_progress)
     finally:
@@ -60,7 +60,7 @@ async def learn(
 def _tidy_features(runner: ModelRunner, wanted: AdaptationRequest) -> None:
     """Drop the features of a failed run: no adapter will own them."""
     inputs = [example.input for example in wanted.examples]
-    runner.knowledge.kept.discard(wanted.owner, inputs)
+    runner.cache.kept.discard(wanted.owner, inputs)
 
 
 def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | AdaptationResult:
@@ -68,7 +68,7 @@ def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | A
     known = decided_meanwhile(runner, planned)
     if known is not None:
         return known
-    runner.knowledge.counts["adaptations_run"] += 1
+    runner.cache.counts["adaptations_run"] += 1
     wanted = planned.wanted
     every = KEEP_EVERY if wanted.survives else _AT_THE_END
     method = resolve(wanted.recipe, runner.task, wanted.begin).method
@@ -98,9 +98,7 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Adaptatio
         runner.checkpoints.remove(planned.state)
     report = done.report.to_json() | {"known": False, "started_from": planned.started_from}
     _bring_features(runner, planned, done)
-    receipt = sealed(
-        _facts(runner, planned=planned, done=done, digest=digest), runner.knowledge.signer
-    )
+    receipt = sealed(_facts(runner, planned=planned, done=done, digest=digest), runner.cache.signer)
     if is_kept and key is not None:
         decision = Decision(
             key=key.whole,
@@ -127,7 +125,7 @@ def _bring_features(runner: ModelRunner, planned: Plan, done: Adaptation) -> Non
     name = done.adapter.id if done.adapter else planned.key and planned.key.whole
     if name:
         inputs = [example.input for example in planned.wanted.examples]
-        runner.knowledge.kept.bring(planned.wanted.owner, inputs, name)
+        runner.cache.kept.bring(planned.wanted.owner, inputs, name)
 
 
 def _keep(

@@ -149,7 +149,7 @@ def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
     """
     recipe = resolve(wanted.recipe, runner.task, wanted.begin)
     key = key_of(
-        wanted.examples, recipe=recipe, begin=_name_of_begin(wanted), origin=runner.knowledge.origin
+        wanted.examples, recipe=recipe, begin=_name_of_begin(wanted), origin=runner.cache.origin
     )
     if key is None:
         return Plan.anew(wanted)

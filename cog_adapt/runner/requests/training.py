@@ -63,7 +63,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     except OSError:  # of a print after the server was killed: an equal request continues the run
         raise
     except (Exception, asyncio.CancelledError):
-        if planned.state and planned.run not in runner.knowledge.runs:  # no other follower needs it
+        if planned.state and planned.run not in runner.cache.runs:  # no other follower needs it
             runner.checkpoints.remove(planned.state)
         raise
     if learned.problem is not None:

@@ -53,19 +53,21 @@ def check_calling_contexts(start: Start) -> GradientReport:
     """
     began = time.perf_counter()
     step = _step(start)
-    ways: dict[str, Callable[[], None]] = {
+    contexts: dict[str, Callable[[], None]] = {
         "another-thread": lambda: _on_another_thread(_take_gradient, step, start),
         "ambient-inference": lambda: under_inference_mode(_take_gradient, step, start),
     }
     if blocks(step.replica):
-        ways["checkpointing"] = lambda: _recomputing(step, start)
+        contexts["checkpointing"] = lambda: _recomputing(step, start)
     (judged,) = _compare(step, start, {"together": lambda: _together(step, start)})
     check, findings = judged
     if findings:
-        alone = _compare(step, start, ways)
+        alone = _compare(step, start, contexts)
         found = alone if any(own for _, own in alone) else [*alone, judged]
     else:
-        found = [(replace(check, name=n, seconds=check.seconds / len(ways)), []) for n in ways]
+        found = [
+            (replace(check, name=n, seconds=check.seconds / len(contexts)), []) for n in contexts
+        ]
     return GradientReport(
         findings=tuple(finding for _, findings in found for finding in findings),
         checks=tuple(check for check, _ in found),
@@ -76,10 +78,10 @@ def check_calling_contexts(start: Start) -> GradientReport:
 
 
 def _compare(
-    step: GradientStep, start: Start, ways: Mapping[str, Callable[[], None]]
+    step: GradientStep, start: Start, contexts: Mapping[str, Callable[[], None]]
 ) -> list[Judged]:
-    """Compare the gradients of these ways with a plain one."""
-    compared = [_Compared(name, way) for name, way in ways.items()]
+    """Compare the gradients in these contexts with a plain one."""
+    compared = [_Compared(name, take) for name, take in contexts.items()]
     trained = {n: p for n, p in step.replica.named_parameters() if p.requires_grad}
     held = HeldGradients(trained)
     for names in _portions(start.trained.template, trained):
@@ -95,7 +97,7 @@ def _compare(
 def _portions(template: nn.Module, trained: Mapping[str, nn.Parameter]) -> list[list[str]]:
     """Return the names whose gradients are taken at once: all, unless that needs much memory.
 
-    Every portion costs a forward and a backward for each way; SmolLM2's LoRA is 4 % of its base.
+    A portion costs a forward and a backward for each context; SmolLM2's LoRA is 4 % of its base.
     """
     most = max(SMALL_BYTES, _LARGE_PART * sum(p.nbytes for p in template.parameters()))
     is_large = sum(p.nbytes for p in trained.values()) > most
@@ -103,11 +105,11 @@ def _portions(template: nn.Module, trained: Mapping[str, nn.Parameter]) -> list[
 
 
 class _Compared:
-    """The gradients of one way, a portion of the parameters at a time, beside the plain ones."""
+    """The gradients in one context, by portions of the parameters, beside the plain ones."""
 
-    def __init__(self, name: str, way: Callable[[], None]) -> None:
+    def __init__(self, name: str, take: Callable[[], None]) -> None:
         self.name = name
-        self.way = way
+        self.take = take
         self.failure: Exception | None = None
         self.apart = self.whole = self.seconds = 0.0
 
@@ -116,7 +118,7 @@ class _Compared:
         began = time.perf_counter()
         try:
             with held.dropping():
-                self.way()
+                self.take()
             gradient = _taken(held.parameters)
         except (RunnerError, RuntimeError) as failure:
             self.failure = failure

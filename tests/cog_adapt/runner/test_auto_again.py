@@ -128,7 +128,7 @@ def spoilt(runner):
     """A runner that keeps wrong features of some examples, as another batch would change bits."""
     ask(Asker(runner), ROWS[:12])
     digests = input_digests([row.input for row in ROWS[:12]])
-    for entry in runner.knowledge.kept.features.get("", digests):
+    for entry in runner.cache.kept.features.get("", digests):
         assert isinstance(entry, torch.Tensor)
         entry.add_(1e-6)
     return runner

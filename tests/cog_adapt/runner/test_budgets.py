@@ -128,7 +128,7 @@ def test_a_budget_ends_the_answers_to_folds(monkeypatch):
     found = given(model, separated(30), replace(FEW_STEPS, budget_seconds=1000.0), time.monotonic())
     ended = []
 
-    def endless(given, doubt):
+    def endless(given, wrong_share):
         try:
             for number in range(1_000):
                 if number == 3:

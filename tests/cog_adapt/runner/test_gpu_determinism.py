@@ -76,7 +76,7 @@ def test_in_the_mode_the_request_is_answered_and_what_was_learnt_has_its_own_key
     query = Query(inputs("letters"), None, labels("letters"), deterministic=True)
     one, other = (finished(runner.model.predictions.part(query).working()) for _ in range(2))
     assert one == other
-    assert runner.knowledge.origin != without.knowledge.origin
+    assert runner.cache.origin != without.cache.origin
 
 
 class Racing(Images):

@@ -10,7 +10,7 @@ from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.auto import cross_answers as module
 from cog_adapt.runner.auto.cross_answers import CrossAnswers, candidate_of, cross_answers, middle
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, WrongLabelShare
+from cog_adapt.runner.heads.calibration import NO_WRONG_LABELS, Calibration, WrongLabelShare
 from cog_adapt.runner.heads.decision import (
     AVERAGE,
     BASE,
@@ -40,7 +40,7 @@ def found(model):
 
 @pytest.fixture(scope="module")
 def answered(found):
-    return finished(cross_answers(found, NO_DOUBT))
+    return finished(cross_answers(found, NO_WRONG_LABELS))
 
 
 def test_each_example_is_answered_once_by_each_candidate(found, answered):
@@ -75,7 +75,7 @@ def test_gradients_answer_what_their_fold_did_not_train_on(found, answered):
 def test_few_examples_are_answered_by_the_average_alone(model):
     """Half of the closed form's head and half of the trained one, on features that steps moved."""
     few = given(model, separated(12), FEW_STEPS, 0.0)
-    answered = finished(cross_answers(few, NO_DOUBT))
+    answered = finished(cross_answers(few, NO_WRONG_LABELS))
     assert list(answered.outputs) == [BASE, CLOSED, AVERAGE]
     train, others = few.folds[1]
     form = few.objective.fit(few.features, train)
@@ -98,7 +98,7 @@ def test_what_an_example_says_does_not_reach_its_own_answer(model, found, answer
     changed[position] = Example(changed[position].input, label)
     again = given(model, changed, FEW_STEPS, 0.0)
     vars(again)["folds"] = found.folds
-    other = finished(cross_answers(again, NO_DOUBT))
+    other = finished(cross_answers(again, NO_WRONG_LABELS))
     for name in answered.outputs:
         one, two = (each.outputs[name][: len(others)] for each in (answered, other))
         assert torch.equal(one, two), name
@@ -106,7 +106,7 @@ def test_what_an_example_says_does_not_reach_its_own_answer(model, found, answer
 
 
 def test_the_scheduler_gets_its_turns_and_no_step_is_shown(found):
-    ticks = list(cross_answers(found, NO_DOUBT))
+    ticks = list(cross_answers(found, NO_WRONG_LABELS))
     assert len(ticks) >= 2 * 3
     assert set(ticks) == {None}
 
@@ -118,7 +118,7 @@ def test_the_base_is_judged_as_it_is_and_others_calibrated(found):
     calibration = answered.calibration(found, CLOSED)
     assert isinstance(calibration, Calibration)
     plain, calibrated = (
-        candidate_of(found, each, torch.arange(30), NO_DOUBT)
+        candidate_of(found, each, torch.arange(30), NO_WRONG_LABELS)
         for each in (outputs, calibration(outputs))
     )
     assert answered.candidates(found) == {BASE: plain, CLOSED: calibrated}
@@ -130,7 +130,7 @@ def test_a_candidate_counts_labels_the_same(model):
     found = given(model, uneven, FEW_STEPS, 0.0)
     everything = torch.arange(len(uneven))
     always_low = torch.tensor([[5.0, 0.0, 0.0]]).expand(len(uneven), 3)
-    candidate = candidate_of(found, always_low, everything, NO_DOUBT)
+    candidate = candidate_of(found, always_low, everything, NO_WRONG_LABELS)
     assert isinstance(candidate, CandidateScore)
     assert candidate.score == pytest.approx(1 / 3)
 
@@ -138,19 +138,21 @@ def test_a_candidate_counts_labels_the_same(model):
 def test_a_candidate_that_is_always_right_may_err_too(found):
     everything = torch.arange(len(found.features))
     right = torch.nn.functional.one_hot(found.objective.targets, 3) * 9.0
-    candidate = candidate_of(found, right, everything, NO_DOUBT)
+    candidate = candidate_of(found, right, everything, NO_WRONG_LABELS)
     assert candidate.score == pytest.approx(1)
     assert candidate.error > 0.04
 
 
-def test_an_accuracy_is_a_share_where_labels_are_doubted_too(found):
+def test_an_accuracy_is_a_share_where_labels_may_be_wrong_too(found):
     everything = torch.arange(len(found.features))
     targets = found.objective.targets
-    doubt = WrongLabelShare(NO_DOUBT.likely.flip(0))  # as large a share of wrong labels as can be
-    assert doubt.wrong > 0.2
+    wrong_share = WrongLabelShare(
+        NO_WRONG_LABELS.likely.flip(0)
+    )  # as large a share of wrong labels as can be
+    assert wrong_share.wrong > 0.2
     for shift, score in ((0, 1.0), (1, 0.0)):
         outputs = torch.nn.functional.one_hot((targets + shift) % 3, 3) * 9.0
-        assert candidate_of(found, outputs, everything, doubt).score == score
+        assert candidate_of(found, outputs, everything, wrong_share).score == score
 
 
 def test_the_middle_halves_b_and_heads_and_keeps_a():
@@ -182,14 +184,16 @@ def test_a_fold_takes_half_of_the_steps_and_one_at_least(model, monkeypatch):
         return adapt(run)
 
     monkeypatch.setattr(module, "adapt", noted)
-    finished(cross_answers(given(model, separated(30), FEW_STEPS, 0.0), NO_DOUBT))
+    finished(cross_answers(given(model, separated(30), FEW_STEPS, 0.0), NO_WRONG_LABELS))
     finished(
-        cross_answers(given(model, separated(30), replace(FEW_STEPS, max_steps=1), 0.0), NO_DOUBT)
+        cross_answers(
+            given(model, separated(30), replace(FEW_STEPS, max_steps=1), 0.0), NO_WRONG_LABELS
+        )
     )
     assert taken == [(3, 15), (3, 15), (1, 15), (1, 15)]
     taken.clear()
     few = given(model, separated(12), replace(FEW_STEPS, max_steps=20), 0.0)
-    finished(cross_answers(few, NO_DOUBT))
+    finished(cross_answers(few, NO_WRONG_LABELS))
     assert taken == [(6, 6), (6, 6)]  # of .6 of all
 
 
@@ -197,16 +201,16 @@ def test_a_fold_takes_half_of_the_steps_and_one_at_least(model, monkeypatch):
 def test_all_are_judged_by_the_same_share_of_wrong_labels(found, answered, likely, said):
     believed = torch.zeros(7, dtype=torch.float64)
     believed[0], believed[5] = likely
-    doubt = WrongLabelShare(believed)
-    assert doubt.wrong == pytest.approx(0.3 * likely[1])
-    doubting = replace(answered, doubt=doubt)
-    calibrations = {n: doubting.calibration(found, n) for n in answered.outputs if n != BASE}
-    for name, judged in doubting.candidates(found).items():
+    wrong_share = WrongLabelShare(believed)
+    assert wrong_share.wrong == pytest.approx(0.3 * likely[1])
+    noisy = replace(answered, wrong_share=wrong_share)
+    calibrations = {n: noisy.calibration(found, n) for n in answered.outputs if n != BASE}
+    for name, judged in noisy.candidates(found).items():
         outputs = answered.outputs[name]
         outputs = calibrations[name](outputs) if name != BASE else outputs
-        plain = candidate_of(found, outputs, answered.chosen, NO_DOUBT)
+        plain = candidate_of(found, outputs, answered.chosen, NO_WRONG_LABELS)
         assert judged.wrong == pytest.approx(said)  # nothing is said while it is open
-        expected = (plain.score - doubt.wrong / 3) / (1 - doubt.wrong)
+        expected = (plain.score - wrong_share.wrong / 3) / (1 - wrong_share.wrong)
         assert judged.score == pytest.approx(min(max(expected, 0.0), 1.0))
-        losses = found.objective.losses(outputs, answered.chosen, doubt.wrong)
+        losses = found.objective.losses(outputs, answered.chosen, wrong_share.wrong)
         assert judged.loss == pytest.approx(float(losses.mean()))  # as many of each label

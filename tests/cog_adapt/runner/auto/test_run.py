@@ -140,7 +140,7 @@ def test_gradients_answer_calibrated_on_what_they_had_not_seen(model, monkeypatc
     chosen_by(monkeypatch, name)
     found = given(model, CLEAR, FEW_STEPS, 0.0)
     form = found.objective.fit(found.features, torch.arange(len(CLEAR)))
-    answered = finished(cross_answers(found, found.objective.doubt(form)))
+    answered = finished(cross_answers(found, found.objective.wrong_share(form)))
     runs: list[tuple[Start, Tensors]] = []
 
     def noted(start):
@@ -170,7 +170,7 @@ def test_few_examples_are_answered_by_the_average(model):
     few = separated(12)
     found = given(model, few, FEW_STEPS, 0.0)
     form = found.objective.fit(found.features, torch.arange(len(few)))
-    answered = finished(cross_answers(found, found.objective.doubt(form)))
+    answered = finished(cross_answers(found, found.objective.wrong_share(form)))
     progress, outcome = drained(adapt_automatically(found))
     assert kinds(progress) == [Early] + [Step] * 3  # of six
     _, (trained, _) = drained(adapt(found.last_beginning(form)))
@@ -303,8 +303,8 @@ def test_a_budget_that_ends_with_the_estimate_leaves_the_closed_form(model, monk
     chosen_by(monkeypatch, GRADIENTS)
     found = given(model, CLEAR, replace(FEW_STEPS, budget_seconds=1000.0), time.monotonic())
 
-    def late(given, doubt):
-        answered = yield from cross_answers(given, doubt)
+    def late(given, wrong_share):
+        answered = yield from cross_answers(given, wrong_share)
         object.__setattr__(given, "began", -1e9)
         return answered
 

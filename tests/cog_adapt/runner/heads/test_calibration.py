@@ -8,15 +8,15 @@ import torch
 from torch.nn import functional as F
 
 from cog_adapt.runner.heads.calibration import (
-    NO_DOUBT,
+    NO_WRONG_LABELS,
     Calibration,
     WrongLabelShare,
     balanced_weights,
     calibrate,
-    doubt_of,
-    doubted_losses,
     effective_count,
+    noisy_label_losses,
     weighted_loss,
+    wrong_label_share,
 )
 
 
@@ -41,7 +41,7 @@ def penalized(logits, targets, shares, log_scale, offset):
 def test_no_scale_and_no_offset_of_a_fine_grid_have_less_loss(strength):
     logits, targets = answers(30, strength)
     weights = torch.linspace(0.2, 3.0, 30, dtype=torch.float64)
-    fitted = calibrate(logits, targets, weights, NO_DOUBT)
+    fitted = calibrate(logits, targets, weights, NO_WRONG_LABELS)
     shares = weights * effective_count(weights) / weights.sum()
     log_scale = float(torch.tensor(fitted.scale, dtype=torch.float64).log())
     least = penalized(logits, targets, shares, log_scale, float(fitted.offsets[0]))
@@ -55,7 +55,7 @@ def test_no_scale_and_no_offset_of_a_fine_grid_have_less_loss(strength):
 def test_logits_that_are_too_sure_are_made_less_so():
     logits, targets = answers(60, 3.0)
     weights = torch.ones(60, dtype=torch.float64)
-    fitted = calibrate(logits, targets, weights, NO_DOUBT)
+    fitted = calibrate(logits, targets, weights, NO_WRONG_LABELS)
     assert fitted.scale < 0.6
     before = weighted_loss(logits, targets, weights)
     assert weighted_loss(fitted(logits), targets, weights) < before
@@ -127,21 +127,23 @@ def ten_labels(count, wrong=0.0, seed=0):
 def test_wrong_labels_are_found_and_do_not_make_logits_less_sure(seed):
     logits, targets, right = ten_labels(150, 0.25, seed)
     weights = torch.ones(150, dtype=torch.float64)
-    doubt = doubt_of(logits, targets, weights)
-    assert not doubt.is_open
-    assert 0.1 < doubt.wrong < 0.35
-    fitted, trusting = (calibrate(logits, targets, weights, each) for each in (None, NO_DOUBT))
+    wrong_share = wrong_label_share(logits, targets, weights)
+    assert not wrong_share.is_open
+    assert 0.1 < wrong_share.wrong < 0.35
+    fitted, trusting = (
+        calibrate(logits, targets, weights, each) for each in (None, NO_WRONG_LABELS)
+    )
     assert fitted.scale > 1.2 * trusting.scale
     losses = [float(weighted_loss(each(logits), right, weights)) for each in (fitted, trusting)]
     assert losses[0] < losses[1]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_where_labels_are_right_none_is_doubted(seed):
+def test_where_labels_are_right_no_share_of_wrong_labels_is_found(seed):
     logits, targets, _ = ten_labels(150, 0.0, seed)
-    doubt = doubt_of(logits, targets, torch.ones(150, dtype=torch.float64))
-    assert doubt.is_open
-    assert doubt.wrong < 0.03
+    wrong_share = wrong_label_share(logits, targets, torch.ones(150, dtype=torch.float64))
+    assert wrong_share.is_open
+    assert wrong_share.wrong < 0.03
 
 
 def test_a_calibration_lies_between_those_of_the_shares_that_are_likely():
@@ -160,17 +162,17 @@ def test_a_calibration_lies_between_those_of_the_shares_that_are_likely():
     assert half == pytest.approx(math.sqrt(scales[0] * scales[1]), rel=1e-3)
 
 
-def test_labels_of_few_examples_are_never_doubted():
+def test_labels_of_few_examples_are_taken_as_right():
     logits = torch.eye(4, dtype=torch.float64).repeat(3, 1) * 9
     targets = torch.arange(4).repeat(3)
     targets[0] = 1  # label 0 has two examples left, label 1 has four
-    losses = doubted_losses(logits, targets, 0.2)
+    losses = noisy_label_losses(logits, targets, 0.2)
     sure = float(logits[:1].softmax(1)[0, 0])
     assert float(losses[4]) == pytest.approx(-math.log(sure))
     assert float(losses[1]) == pytest.approx(-math.log(0.8 * sure + 0.05))
 
 
-def test_a_doubted_loss_of_a_wrong_label_has_an_end():
+def test_the_loss_of_a_possibly_wrong_label_has_an_end():
     logits = torch.tensor([[900.0, 0.0]] * 5, dtype=torch.float64)
-    losses = doubted_losses(logits, torch.ones(5, dtype=torch.int64), 0.2)
+    losses = noisy_label_losses(logits, torch.ones(5, dtype=torch.int64), 0.2)
     assert losses.tolist() == pytest.approx([-math.log(0.1)] * 5)

@@ -6,7 +6,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, balanced_weights, calibrate
+from cog_adapt.runner.heads.calibration import (
+    NO_WRONG_LABELS,
+    Calibration,
+    balanced_weights,
+    calibrate,
+)
 from cog_adapt.runner.heads.closed_form import (
     MIXTURE,
     OF_FEW,
@@ -147,9 +152,9 @@ def test_labels_are_judged_by_cross_entropy_and_by_the_best_label():
 
 
 def test_labels_are_calibrated_with_the_same_weight_each():
-    found = LABELS.calibration(OUTPUTS[SOME], SOME, NO_DOUBT)
+    found = LABELS.calibration(OUTPUTS[SOME], SOME, NO_WRONG_LABELS)
     weights = balanced_weights(TARGETS[SOME], 3)
-    expected = calibrate(OUTPUTS[SOME], TARGETS[SOME], weights, NO_DOUBT)
+    expected = calibrate(OUTPUTS[SOME], TARGETS[SOME], weights, NO_WRONG_LABELS)
     assert found.scale == expected.scale
     assert torch.equal(found.offsets, expected.offsets)
 
@@ -185,12 +190,12 @@ def test_the_score_of_numbers_is_what_is_explained_of_the_variance_in_any_unit()
 
 
 def test_numbers_are_not_calibrated():
-    calibration = NUMBERS.calibration(NUMBERS.targets, torch.arange(8), NO_DOUBT)
+    calibration = NUMBERS.calibration(NUMBERS.targets, torch.arange(8), NO_WRONG_LABELS)
     assert torch.equal(calibration(NUMBERS.targets), NUMBERS.targets)
 
 
 def test_a_share_of_wrong_labels_lifts_the_score_and_bounds_the_losses():
-    some = torch.arange(4)  # label 0 has enough examples for its labels to be doubted
+    some = torch.arange(4)  # label 0 has enough examples for its labels to count as possibly wrong
     outputs = torch.tensor([[9.0, 0.0, 0.0]] * 3 + [[0.0, 900.0, 0.0]])
     scores = LABELS.right(outputs, some, wrong=0.3)
     assert float(scores.mean()) == pytest.approx((0.75 - 0.1) / 0.7)

@@ -82,7 +82,7 @@ def test_the_same_request_is_not_parsed_again_and_says_the_same(make_runner, mon
     with pytest.raises(InputError, match="examples longer than"):
         Asker(runner).now(sent, strict=True)
     runner.adapters.remove("", first.adapter)
-    assert len(runner.knowledge.recent) == 0
+    assert len(runner.cache.recent) == 0
     assert Asker(runner).now(sent).report["known"] is False
     assert parsed == [1]
 
@@ -125,7 +125,7 @@ def test_what_other_inputs_were_answered_before_nobody_remembers(make_runner, ot
 def test_an_owner_has_no_share_in_what_another_was_answered_before(make_runner):
     runner = make_runner(Letters())
     runner.read_owner_from("owner")
-    known = runner.knowledge.recent
+    known = runner.cache.recent
     request = Request(["x"], examples=ROWS)
     known.put("ann", request_digest(request), RecentRequest("k", (), ()))
     known.note_before("bob", request, ["y"])

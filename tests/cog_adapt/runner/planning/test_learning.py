@@ -370,7 +370,7 @@ def test_what_has_no_canonical_form_is_never_known(make_runner):
 
 
 def test_features_go_with_what_they_were_computed_for(runner, asker):
-    features = runner.knowledge.kept.features
+    features = runner.cache.kept.features
     digests = input_digests(["aa", "other"])
 
     def put_features(name, _value):

@@ -5,7 +5,7 @@ import torch
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.runner.known.knowledge import AdaptationCache
+from cog_adapt.runner.known.adaptation_cache import AdaptationCache
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.runner.asking import Asker
@@ -28,7 +28,7 @@ def test_the_model_and_the_task_are_its_origin(store):
 
 def test_features_go_with_the_adapter_that_brought_them(make_runner):
     runner = make_runner(Letters())
-    features = runner.knowledge.kept.features
+    features = runner.cache.kept.features
     done = Asker(runner).now()
     features.put("", ["a"], [torch.zeros(2)])
     features.bring("", ["a"], done.adapter)

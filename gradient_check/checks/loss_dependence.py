@@ -1,4 +1,4 @@
-"""The perturbation test: moves parameters without a gradient; does the loss depend on them?
+"""The dependence test: moves parameters without a gradient; does the loss depend on them?
 
 A missing gradient alone does not distinguish a cut graph from an unused parameter.
 """
@@ -16,7 +16,7 @@ _CLEAR = 30  # times the rounding
 _LIMIT_16_BIT = 1e-3
 
 
-class Perturbation:
+class LossDependence:
     """Moves parameters of the replica, runs a forward, and puts them back.
 
     The state is the loss before, for comparison with the loss after each move.
@@ -44,7 +44,7 @@ class Perturbation:
         self.rounding = rounding
 
     @classmethod
-    def of(cls, flow: GradientFlow) -> "Perturbation":
+    def of(cls, flow: GradientFlow) -> "LossDependence":
         """Make the test for the subject, the loss and the limits of a flow."""
 
         def rounding() -> float:
