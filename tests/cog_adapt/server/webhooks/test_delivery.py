@@ -3,6 +3,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+import msgspec
 import pytest
 import structlog
 
@@ -146,6 +147,24 @@ async def test_a_delivery_that_is_cut_short_is_free_again():
     trying.cancel()
     await asyncio.gather(trying, return_exceptions=True)
     assert deliverer.claim(delivery())
+
+
+@pytest.mark.anyio
+async def test_due_are_those_that_nobody_claimed_before_or_while_they_were_read():
+    due = [msgspec.structs.replace(delivery(), id=name) for name in "abcde"]
+    records = Kept(*due)
+    deliverer, _ = make(Receiver(), records)
+    assert deliverer.claim(due[0])
+
+    def claim_and_end():
+        assert deliverer.claim(due[1])
+        deliverer.release(due[1])  # its attempt ended while the rows were on their way
+
+    records.while_reading = claim_and_end
+    assert [each.id for each in await deliverer.find_due(2)] == ["c"]
+    assert records.asked == [2]
+    records.while_reading = lambda: None
+    assert [each.id for each in await deliverer.find_due(2)] == ["b", "c"]
 
 
 @pytest.mark.anyio
