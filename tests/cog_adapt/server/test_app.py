@@ -159,7 +159,7 @@ def test_records_are_pruned_at_once_where_the_disk_is_full(started, monkeypatch)
         records.space.low.clear()
 
     async def scene(_app, launched):
-        launched.records.space.most = 10
+        launched.records.space.limit(10)
         for count in (1, 2, 3):
             await until(lambda count=count: len(pruned) >= count)
             assert len(pruned) == count

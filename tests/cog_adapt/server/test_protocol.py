@@ -81,6 +81,7 @@ def test_the_words_of_kinds_states_and_metrics_are_cogs():
     assert NOUNS == {"predict": "prediction", "train": "training"}
     assert get_args(Status) == ("succeeded", "failed", "canceled")
     assert get_args(MetricMode) == ("replace", "increment", "append")
+    assert Metric("a", "n", b"1").mode == "replace"
     neither: Any = "stdlog"
     for source in ("stdout", "stderr"):
         assert Frames.of_reports().feed(to_frame(SetupLog(source, "x")))
