@@ -136,6 +136,9 @@ def test_wait_answers_when_its_time_is_over(actions, prefer):
     body = {"input": {"action": "sleep", "seconds": 1.6}}
     response = actions.post("/predictions", body, headers={"Prefer": prefer})
     assert response.status_code == expect(actions, coglet=200, mirror=202, because="prefer")
+    assert response.json()["status"] == (
+        "processing" if response.status_code == 202 else "succeeded"
+    )
     actions.until_idle()
 
 

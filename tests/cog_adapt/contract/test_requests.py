@@ -54,6 +54,8 @@ def test_json_by_any_of_its_names(actions, content_type):
     "content_type",
     [
         "text/json",
+        "xapplication/json",
+        "application/jsonx",
         "text/plain",
         "application/x-www-form-urlencoded",
         "multipart/form-data",
@@ -105,6 +107,8 @@ def test_inputs_may_be_left_out(actions, body):
         b'{"input":{"text":NaN}}',
         b'{"input":{"text":"a\nb"}}',
         b'{"input":{"text":"\xff"}}',
+        b'{"input":{"\xff":1}}',
+        b'{"id":"\xff"}',
         b'{"input":{"text":"\\ud800"}}',
         b"\xef\xbb\xbf{}",
         b'{"input":{"text":' + b"[" * 126 + b"]" * 126 + b"}}",

@@ -9,7 +9,7 @@ import pytest
 from cog_adapt.server import app as application
 from cog_adapt.server.api.dependencies import parts_in
 from cog_adapt.server.app import Launch, create_app, launch
-from cog_adapt.server.errors import ConfigError, StorageError
+from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records import Records
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
@@ -209,15 +209,3 @@ def test_what_is_raised_is_answered_in_the_servers_manner(strict, body):
     answer = ask(app, path="/no/such")
     assert (answer.status, answer.body[: len(body) or None]) == (404, body)
     assert ask(app, path="/predictions/").status == 404  # no slash is added or left out
-
-
-@pytest.mark.parametrize(
-    ("values", "name"),
-    [
-        ({"webhook_secret": "whsec_!"}, "WEBHOOK_SECRET"),
-        ({"egress_allow": ("300.0.0.0/8",)}, "EGRESS_ALLOW"),
-    ],
-)
-def test_a_setting_that_cannot_be_used_is_refused(values, name):
-    with pytest.raises(ConfigError, match=name):
-        create_app(Settings(**values))

@@ -6,7 +6,6 @@ import gc
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -91,25 +90,6 @@ def test_a_mode_without_code_is_refused(settings, monkeypatch):
     monkeypatch.setenv("COG_PREDICT_TYPE_STUB", "predict.py")
     with pytest.raises(ConfigError, match="COG_TRAIN_TYPE_STUB"):
         worker_configs(Settings(), "train", None)
-
-
-def test_nothing_to_serve_ends_with_1_and_says_what_to_set(tmp_path):
-    ended = run(tmp_path, COG_PREDICT_TYPE_STUB="")
-    assert ended.returncode == 1
-    assert "COG_PREDICT_TYPE_STUB" in ended.stderr
-
-
-def test_a_port_in_use_ends_with_1_and_says_so(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        ended = run(tmp_path, "--host", "127.0.0.1", COG_PREDICT_TYPE_STUB="predict.py", PORT=port)
-    assert ended.returncode == 1
-    assert f"port {port} cannot be listened on" in ended.stderr
-
-
-def test_the_version_is_coglets(tmp_path):
-    ended = run(tmp_path, "--version")
-    assert (ended.returncode, ended.stdout) == (0, "coglet (Python) 0.23.1\n")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 from fastapi import FastAPI
 
 from cog_adapt.server.api import docs
-from cog_adapt.server.middleware.access import need_of
 from tests.cog_adapt.server.asgi_client import ask
 
 BASE = "http://server.test/prefix/docs"
@@ -70,10 +69,6 @@ def test_the_document_is_not_sent_to_a_validator_elsewhere(page):
 @pytest.mark.parametrize("name", ["__init__.py", "main.py", "..", "swagger-ui.css.map"])
 def test_nothing_else_of_the_package_is_served(app, name):
     assert ask(app, path=f"/docs/{name}").status == 404
-
-
-def test_the_files_need_what_the_page_needs():
-    assert need_of("GET", "/docs/swagger-ui.css") == need_of("GET", "/docs")
 
 
 def test_no_site_may_frame_the_page_and_it_runs_its_own_scripts_alone(app, page):

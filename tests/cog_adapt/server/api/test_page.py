@@ -1,7 +1,6 @@
 """The playground: who gets it, what it may load, and that nothing else is served."""
 
 import gzip
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -9,12 +8,10 @@ from fastapi import FastAPI
 
 from cog_adapt.server.api.page import PageRoutes, policy_of
 from cog_adapt.server.api.responses import exception_handlers
-from cog_adapt.server.app import create_app
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.middleware.stack import add_access_control
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.asgi_client import ask
-from tests.cog_adapt.server.routes_walk import routes_of
 
 HTML = "<!doctype html><script type=module src=playground/assets/a-1.js></script>"
 SCRIPT = "const first = 1;\n" * 200
@@ -207,12 +204,3 @@ def test_no_key_opens_the_page_and_one_is_needed_for_all_that_it_asks(site, key_
         assert ask(guarded, path=path, headers=BROWSER).status == 401
     assert ask(guarded, path="/").status == 401
     assert ask(guarded, path="/playground/assets/../../predictions").status == 401
-
-
-def test_a_strict_server_has_none_of_it(key_file):
-    strict = create_app(Settings(strict_cog=True))
-    assert not [path for _, path in routes_of(strict) if re.match("/playground", path)]
-    assert [path for _, path in routes_of(create_app(Settings())) if "/playground" in path]
-    guarded = add_access_control(strict, Settings(strict_cog=True, api_keys_file=key_file))
-    for path in ("/", "/playground", "/playground/assets/a-1.js"):
-        assert ask(guarded, path=path, headers=BROWSER).status == 401

@@ -18,10 +18,6 @@ def test_the_page_and_its_assets_are_read_and_nothing_beside_them(tmp_path):
     }
 
 
-def test_a_folder_that_is_not_built_has_no_page(tmp_path):
-    assert PageFiles.read(tmp_path / "none") == PageFiles(None, {})
-
-
 def test_a_file_has_its_type_by_its_suffix_alone(tmp_path):
     def type_of(name):
         (tmp_path / name).write_bytes(b"<html>")

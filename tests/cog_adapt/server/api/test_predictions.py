@@ -6,7 +6,7 @@ import json
 import pytest
 
 from cog_adapt.server.middleware.keys import Key
-from cog_adapt.server.protocol import OWNER_KEY, Finished
+from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.service import events
 from tests.cog_adapt.waiting import assert_stays_so, until
 
@@ -15,61 +15,6 @@ BODY = {"input": {"text": "a"}}
 
 def read(answer):
     return json.loads(answer.body)
-
-
-def test_who_waits_gets_the_end(play):
-    async def scene(site):
-        asking = site.asking("POST", "/predictions", BODY)
-        await until(lambda: site.model.runs)
-        (name,) = site.model.runs
-        site.put_out(name, b'"x"')
-        answer = await asking
-        assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-        body = read(answer)
-        assert (body["id"], body["status"], body["output"]) == (name, "succeeded", ["x"])
-        assert "input" not in body
-
-    play(scene)
-
-
-def test_who_does_not_wait_gets_the_id(play):
-    async def scene(site):
-        answer = await site.ask("POST", "/predictions", BODY | {"id": "a"}, prefer="respond-async")
-        assert (answer.status, read(answer)) == (202, {"id": "a", "status": "starting"})
-        training = await site.ask("POST", "/trainings", BODY, prefer="respond-async")
-        assert training.status == 202
-        assert len(site.harness.trainings.predictions) == 1
-
-    play(scene)
-
-
-@pytest.mark.parametrize(("ends", "status"), [(True, 200), (False, 202)])
-def test_who_waits_for_a_while_gets_what_is_known_then(play, ends, status):
-    async def scene(site):
-        asking = site.asking("PUT", "/predictions/a", BODY, prefer="wait=1")
-        await until(lambda: site.model.runs)
-        if ends:
-            site.put_out("a")
-        answer = await asking
-        assert answer.status == status
-        assert ("input" in read(answer)) is not ends
-        assert site.service.find("a") is None if ends else not site.service.find("a").is_cancelled
-
-    play(scene)
-
-
-def test_a_client_that_leaves_cancels(play):
-    async def scene(site):
-        leave = asyncio.Event()
-        asking = site.asking("PUT", "/predictions/a", BODY, leave=leave)
-        await until(lambda: site.model.runs)
-        await assert_stays_so(lambda: not site.service.find("a").is_cancelled, 0.1)
-        leave.set()
-        await until(lambda: site.service.find("a").is_cancelled)
-        site.put_out("a", status="canceled")
-        assert read(await asking)["status"] == "canceled"
-
-    play(scene)
 
 
 def test_after_the_answer_nobody_watches(play):
@@ -89,48 +34,6 @@ def test_after_the_answer_nobody_watches(play):
     play(scene)
 
 
-def test_a_stream_has_the_events_and_a_reader_who_leaves_cancels(play):
-    async def scene(site):
-        asking = site.asking("PUT", "/predictions/a", BODY, accept="text/event-stream")
-        await until(lambda: site.model.runs)
-        site.put_out("a", b'"x"')
-        events = (await asking).body.decode()
-        names = [line[7:] for line in events.splitlines() if line.startswith("event: ")]
-        assert names == ["start", "output", "completed"]
-        leave = asyncio.Event()
-        asking = site.asking("PUT", "/predictions/b", BODY, accept="text/event-stream", leave=leave)
-        await until(lambda: site.model.runs[1:])
-        leave.set()
-        await asking
-        assert site.service.find("b").is_cancelled
-
-    play(scene)
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_put_of_what_runs_starts_nothing(play, strict):
-    async def scene(site):
-        site.lead.slots = 2
-        await site.harness.submit("other", durable=False)
-        first = site.asking("PUT", "/predictions/a", BODY, prefer="wait=30")
-        await until(lambda: len(site.model.runs) == 2)
-        again = await site.ask("PUT", "/predictions/a", BODY)
-        assert (again.status, read(again)["status"]) == (202, "processing")
-        assert (await site.ask("PUT", "/predictions/a", {})).status == 202
-        other = await site.ask("PUT", "/predictions/a", {"input": {"text": "b"}})
-        assert other.status == (202 if strict else 409)
-        if not strict:
-            assert "another input" in other.error
-        site.service.schema()["paths"]["/predictions"]["post"].clear()
-        mute = await site.ask("PUT", "/predictions/a", BODY, accept="text/event-stream")
-        assert mute.status == 406
-        assert len(site.model.runs) == 2
-        site.put_out("a")
-        await first
-
-    play(scene, strict_cog=strict)
-
-
 def test_a_put_may_follow_what_runs(play, monkeypatch):
     monkeypatch.setattr(events, "MOST_FOLLOWERS", 1)
 
@@ -144,38 +47,6 @@ def test_a_put_may_follow_what_runs(play, monkeypatch):
         assert full.error == "1 readers follow this prediction; try later."
         site.put_out("a", b'"x"')
         assert (await following).body.startswith(b'event: start\ndata: {"id":"a"')
-
-    play(scene)
-
-
-@pytest.mark.parametrize(("capacity", "has_start"), [(100, True), (0, False)])
-def test_who_joins_gets_a_replay_where_one_is_kept(play, capacity, has_start):
-    async def scene(site):
-        await site.ask("PUT", "/predictions/a", BODY, prefer="respond-async")
-        await until(lambda: site.model.runs)
-        following = site.asking("PUT", "/predictions/a", {}, accept="text/event-stream")
-        await until(lambda: site.service.find("a").events.followers)
-        site.put_out("a", b'"x"')
-        events = (await following).body
-        assert (b"event: start" in events) is has_start
-        assert b"event: output" in events
-        assert b"event: error" not in events
-
-    play(scene, cog_stream_history_capacity=capacity)
-
-
-def test_a_put_of_what_has_run_answers_from_its_record(play):
-    async def scene(site):
-        first = site.asking("PUT", "/predictions/a", BODY)
-        await until(lambda: site.model.runs)
-        site.put_out("a", b'"x"')
-        await first
-        again = await site.ask("PUT", "/predictions/a", BODY)
-        assert (again.status, again.headers["idempotent-replayed"]) == (200, "true")
-        assert read(again)["output"] == ["x"]
-        other = await site.ask("PUT", "/predictions/a", {"input": {"text": "b"}})
-        assert (other.status, site.model.runs) == (409, ["a"])
-        assert other.error.startswith("id 'a' belongs to a prediction with another input.")
 
     play(scene)
 
@@ -234,20 +105,6 @@ def test_a_put_of_what_runs_elsewhere_is_told_how_far_it_is(play):
     play(scene)
 
 
-def test_what_runs_is_cancelled_by_either_path(play):
-    async def scene(site):
-        for name, path in (("a", "/predictions/a/cancel"), ("b", "/trainings/b/cancel")):
-            prediction = await site.harness.submit(name, durable=False)
-            answer = await site.ask("POST", path)
-            assert (answer.status, answer.body) == (200, b"{}")
-            assert prediction.is_cancelled
-            site.harness.dispatcher.end(prediction, Finished(name, "canceled"))
-        gone = await site.ask("POST", "/predictions/a/cancel")
-        assert (gone.status, gone.body) == (404, b"{}")
-
-    play(scene)
-
-
 def test_a_key_for_predictions_reaches_no_training_by_their_paths(play):
     key = Key("ci", frozenset({"predict"}), "", 0.0)
 
@@ -285,5 +142,17 @@ def test_an_answer_waits_until_its_end_is_on_disk(play):
         await assert_stays_so(lambda: not asking.done(), 0.05)
         written.set_result(None)
         assert (await asking).status == 200
+
+    play(scene)
+
+
+def test_where_there_is_no_code_for_it_nothing_is_there(play):
+    async def scene(site):
+        del site.service.dispatchers["train"]
+        answer = await site.ask("POST", "/trainings", BODY)
+        assert (answer.status, answer.error) == (
+            404,
+            "this server runs no trainings; it has no code for them.",
+        )
 
     play(scene)

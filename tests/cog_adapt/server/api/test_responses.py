@@ -15,11 +15,9 @@ from cog_adapt.server.api.responses import (
     STATUSES,
     error_response,
     exception_handlers,
-    json_response,
     record_body,
 )
 from cog_adapt.server.records import Record
-from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.service.prediction import encode
 from tests.cog_adapt.server.asgi_client import asked
 
@@ -79,31 +77,10 @@ def test_cog_does_not_say_when_to_try_again():
     assert "retry-after" not in answer.headers
 
 
-@pytest.mark.parametrize("error", [errors.MediaTypeError, errors.JsonError, errors.ShapeError])
-def test_cog_says_what_is_wrong_with_a_body_in_plain_text(error):
-    answer = error_response(error("why", ("body", "id")), strict=True)
-    assert (answer.status_code, answer.body) == (STATUSES[error], b"why")
-    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-
-
-@pytest.mark.parametrize("strict", [True, False])
-def test_a_wrong_value_is_named_in_json_always(strict):
-    error = errors.InvalidRequest("why", ("header", "cancel-after"))
-    problem = {"loc": ["header", "cancel-after"], "msg": "why", "type": "value_error"}
-    assert json.loads(bytes(error_response(error, strict=strict).body)) == {"detail": [problem]}
-
-
 def test_a_wrong_shape_has_pydantics_word():
     error = errors.ShapeError("why", ("body", "id"), "type_error")
     (problem,) = json.loads(bytes(error_response(error, strict=False).body))["detail"]
     assert (problem["type"], problem["loc"]) == ("type_error", ["body", "id"])
-
-
-def test_inputs_that_do_not_fit_are_all_listed():
-    problems = [Problem(("body", "input", name), "no") for name in "ab"]
-    answer = error_response(InvalidInputs(problems), strict=True)
-    assert answer.status_code == 422
-    assert [each["loc"][2] for each in json.loads(bytes(answer.body))["detail"]] == ["a", "b"]
 
 
 def raised(error, *, strict=False, method="GET", path="/"):
@@ -124,31 +101,8 @@ def test_a_database_that_cannot_be_used_now_is_503(error):
     assert (answer.status, answer.error) == (503, "the records cannot be used: full")
 
 
-def test_a_refusal_is_answered_in_the_manner_of_the_server():
-    assert raised(errors.JsonError("why")).headers["content-type"] == "application/json"
-    strict = raised(errors.JsonError("why"), strict=True)
-    assert strict.headers["content-type"].startswith("text/plain")
-
-
 def test_nobody_reads_the_answer_to_who_is_gone():
     assert raised(ClientDisconnect()).status == 499
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status", "error"),
-    [
-        ("GET", "/no", 404, "there is no such page"),
-        ("PUT", "/", 405, "this method is not allowed here"),
-    ],
-)
-def test_where_there_is_no_route_cog_says_nothing_and_the_mirror_why(method, path, status, error):
-    answer = raised(None, method=method, path=path)
-    assert (answer.status, answer.error) == (status, error)
-    assert json.loads(bytes(answer.body))["status"] == "failed"
-    strict = raised(None, method=method, path=path, strict=True)
-    assert (strict.status, strict.body) == (status, b"")
-    for each in (answer, strict):
-        assert each.headers.get("allow") == ("GET,POST" if status == 405 else None)
 
 
 def test_another_error_of_http_has_its_own_words():
@@ -166,13 +120,6 @@ def test_a_fault_of_ours_is_admitted_and_logged(capfd):
         "status": "failed",
     }
     assert "request failed" in capfd.readouterr().out
-
-
-def test_json_has_sorted_keys():
-    answer = json_response({"b": 1, "a": 2}, 201, {"x-more": "y"})
-    assert (answer.status_code, answer.body) == (201, b'{"a":2,"b":1}')
-    assert (answer.headers["content-type"], answer.headers["x-more"]) == ("application/json", "y")
-    assert json_response({}).status_code == 200
 
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)

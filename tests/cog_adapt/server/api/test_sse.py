@@ -49,39 +49,6 @@ def parsed(stream):
     ]
 
 
-def test_an_event_has_cogs_bytes():
-    event = RunEvent(7, "output", b'{"chunk":"a"}')
-    assert write_event(event) == b'event: output\ndata: {"chunk":"a"}\n\n'
-    assert write_numbered(event) == b'id: 7\nevent: output\ndata: {"chunk":"a"}\n\n'
-
-
-def test_a_stream_tells_all_and_ends_with_the_whole():
-    async def whole():
-        prediction = started()
-        prediction.add_output(b'"a"')
-        end(prediction, "failed", error="boom")
-        return parsed(await text(prediction))
-
-    events = run(whole())
-    assert [event["event"] for event in events] == ["start", "output", "completed"]
-    assert "id" not in events[0]
-    body = json.loads(events[-1]["data"])
-    assert (body["output"], body["error"], body["status"]) == (["a"], "boom", "failed")
-
-
-def test_numbers_go_on_to_the_last_event():
-    async def numbered():
-        prediction = started()
-        prediction.add_output(b'"a"')
-        end(prediction)
-        return parsed(await text(prediction, 1, write=write_numbered))
-
-    assert [(event["id"], event["event"]) for event in run(numbered())] == [
-        ("2", "output"),
-        ("3", "completed"),
-    ]
-
-
 def test_a_stream_that_has_lost_events_says_so_and_ends_if_it_has_no_numbers():
     async def truncated():
         prediction = started(history=3)
@@ -100,18 +67,6 @@ def test_a_stream_that_has_lost_events_says_so_and_ends_if_it_has_no_numbers():
         *[("output", str(number)) for number in (4, 5, 6)],
         ("completed", "7"),
     ]
-
-
-def test_without_a_replay_a_stream_has_only_what_comes():
-    async def joined():
-        prediction = started(history=0)
-        reading = asyncio.ensure_future(text(prediction, None))
-        await asyncio.sleep(0)
-        prediction.add_output(b"1")
-        end(prediction)
-        return parsed(await reading)
-
-    assert [event["event"] for event in run(joined())] == ["output", "completed"]
 
 
 class Reader:
@@ -149,21 +104,6 @@ def test_the_answer_is_a_stream_that_no_proxy_holds_back():
     }
     assert reader.sent[-1] == {"type": "http.response.body", "body": b""}
     assert left == []
-
-
-def test_events_are_sent_as_they_come():
-    async def watch():
-        prediction, reader = started(), Reader()
-        stream = EventStream(follow(prediction))
-        serving = asyncio.ensure_future(stream({}, reader.receive, reader.send))
-        await until(lambda: b"start" in reader.body)
-        prediction.add_output(b'"a"')
-        await until(lambda: b'"chunk":"a"' in reader.body)
-        assert not serving.done()
-        end(prediction)
-        await serving
-
-    run(watch())
 
 
 def test_a_reader_who_leaves_is_noticed_and_followed_no_more():

@@ -87,34 +87,6 @@ def test_the_table_names_no_route_that_the_server_lacks(real_app):
     assert set(NEEDS) <= routes
 
 
-@pytest.mark.parametrize(("noun", "scope"), [("predictions", "predict"), ("trainings", "train")])
-def test_what_runs_and_looks_up_needs_the_scope_of_its_kind(noun, scope):
-    assert {route for route in NEEDS if f"/{noun}" in route} == {
-        f"GET /{noun}",
-        f"POST /{noun}",
-        f"GET /{noun}/{{id}}",
-        f"PUT /{noun}/{{id}}",
-        f"DELETE /{noun}/{{id}}",
-        f"POST /{noun}/{{id}}/cancel",
-        f"GET /{noun}/{{id}}/events",
-        f"GET /{noun}/{{id}}/stream",
-        f"GET /{noun}/{{id}}/deliveries",
-        f"POST /{noun}/{{id}}/deliveries/{{id}}/redeliver",
-    }
-    assert {need for route, need in NEEDS.items() if f"/{noun}" in route} == {scope}
-
-
-def test_adapters_need_the_scope_of_the_predictions_that_make_and_use_them():
-    found = {route: need for route, need in NEEDS.items() if "/adapters" in route}
-    assert found == dict.fromkeys(
-        (
-            *("GET /adapters", "POST /adapters", "GET /adapters/{id}", "PATCH /adapters/{id}"),
-            *("DELETE /adapters/{id}", "GET /adapters/{id}/download"),
-        ),
-        "predict",
-    )
-
-
 def test_any_key_may_look_at_the_server_itself():
     paths = ("/", "/health-check", "/readyz", "/openapi.json", "/docs", "/docs/a.css")
     for path in (*paths, "/selftest", "/metrics"):

@@ -62,13 +62,18 @@ def test_anything_else_is_401(guarded, made, headers):
 def test_an_unknown_key_is_told_from_none(guarded):
     answer = ask(guarded, "GET", "/", {"X-API-Key": "ca_x"})
     assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
-    assert "ca_x" not in answer.error
+    assert answer.error == (
+        "The API key is unknown or has expired. Ask the operator for a new one."
+    )
 
 
 def test_a_key_of_another_scope_is_403_and_told_which_it_lacks(guarded, bearer):
     answer = ask(guarded, "POST", "/trainings", bearer["predict"])
     assert answer.status == 403
     assert "'predict-user' lacks the scope 'train'" in answer.error
+    assert answer.error.endswith(
+        "that POST /trainings needs. Ask the operator for one that has it."
+    )
 
 
 @pytest.mark.parametrize("scope", ["predict", "train", "admin"])
@@ -103,16 +108,4 @@ def test_the_application_gets_the_key_beside_whatever_state_there_was(key_file, 
         "train-user",
         "train-user",
         1,
-    )
-
-
-def test_refusals_say_what_to_do(guarded, bearer):
-    unknown = ask(guarded, "GET", "/", {"X-API-Key": "ca_x"})
-    assert (unknown.status, unknown.error) == (
-        401,
-        "The API key is unknown or has expired. Ask the operator for a new one.",
-    )
-    lacking = ask(guarded, "PUT", "/trainings/x", bearer["predict"])
-    assert lacking.error.endswith(
-        "that PUT /trainings/x needs. Ask the operator for one that has it."
     )

@@ -10,10 +10,13 @@ from tests.cog_adapt.server.asgi_client import ask
 from tests.cog_adapt.server.middleware.applications import caller
 
 
-@pytest.mark.parametrize("origin", ["page.example", "https://page.example/", "ftp://x", "https://"])
+@pytest.mark.parametrize(
+    "origin",
+    ["page.example", "https://page.example/", "ftp://x", "https://", "https://page.example?a=b"],
+)
 def test_what_is_no_origin_is_refused_at_start(origin):
     with pytest.raises(ConfigError, match="CORS_ORIGINS has") as caught:
-        add_access_control(caller, Settings(cors_origins=origin))
+        add_access_control(caller, Settings(cors_origins=("*", origin)))
     assert repr(origin) in str(caught.value)
 
 
@@ -48,10 +51,3 @@ def test_origins_and_a_star_are_taken(origins):
     app = allow_origins(caller, origins)
     allowed = headers_of(ask(app, headers={"Origin": origins[-1]}))
     assert allowed["access-control-allow-origin"] == origins[-1]
-
-
-@pytest.mark.parametrize("origin", ["http://", "ws://page.example", "https://page.example?a=b"])
-def test_one_wrong_origin_among_others_is_named(origin):
-    with pytest.raises(ConfigError, match="CORS_ORIGINS has") as caught:
-        allow_origins(caller, ("*", origin))
-    assert repr(origin) in str(caught.value)

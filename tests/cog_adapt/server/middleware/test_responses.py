@@ -13,16 +13,6 @@ def serve(response):
     return ask(app)
 
 
-def test_an_error_in_json_has_cogs_shape():
-    answer = serve(AsgiResponse.in_json(429, "too often", ((b"retry-after", b"7"),)))
-    assert (answer.status, answer.body) == (429, b'{"error":"too often","status":"failed"}')
-    assert answer.headers == {
-        "content-type": "application/json",
-        "retry-after": "7",
-        "content-length": str(len(answer.body)),
-    }
-
-
 def test_an_error_in_text_is_the_text():
     answer = serve(AsgiResponse.in_text(413, "zu groß", CLOSE))
     assert (answer.status, answer.body.decode()) == (413, "zu groß")

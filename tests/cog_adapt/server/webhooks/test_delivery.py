@@ -13,7 +13,6 @@ from cog_adapt.server.webhooks.delivery import DELAYS, Deliverer, note_attempt
 from cog_adapt.server.webhooks.queue import Announcement
 from cog_adapt.server.webhooks.signing import WebhookSigner
 from tests.cog_adapt.server.webhooks.stand_ins import Kept, Receiver
-from tests.cog_adapt.waiting import until
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -54,10 +53,6 @@ def test_there_are_twelve_retries_with_doubling_delays():
 )
 def test_retry_after_is_honoured_up_to_the_longest_delay(text, seconds):
     assert delay_after(Answer(503, {"retry-after": text})) == seconds
-
-
-def test_a_refused_address_gets_no_retry():
-    assert delay_after(EgressError("private")) is None
 
 
 def test_a_pending_delivery_that_was_received_once_does_not_end_as_failed():
@@ -142,21 +137,6 @@ async def test_what_becomes_of_a_delivery_is_saved_counted_and_logged(
 
 
 @pytest.mark.anyio
-async def test_a_delivery_is_claimed_until_it_was_saved():
-    receiver, records = Receiver(), Kept(failures=2)
-    deliverer, _ = make(receiver, records)
-    receiver.open.clear()
-    assert deliverer.claim(delivery())
-    trying = asyncio.create_task(deliverer.deliver(delivery(), ()))
-    await asyncio.sleep(0)
-    assert not deliverer.claim(delivery())
-    receiver.open.set()
-    await trying
-    assert [each.state for each in records.saved] == ["delivered"]
-    assert deliverer.claim(delivery())
-
-
-@pytest.mark.anyio
 async def test_a_delivery_that_is_cut_short_is_free_again():
     receiver = Receiver()
     deliverer, _ = make(receiver)
@@ -194,35 +174,6 @@ async def test_while_the_records_are_down_nothing_is_due():
 
 
 @pytest.mark.anyio
-async def test_some_go_out_at_once_and_no_more():
-    receiver = Receiver()
-    deliverer, _ = make(receiver)
-    receiver.open.clear()
-    tasks = [asyncio.create_task(deliverer.announce(ANNOUNCEMENT)) for _ in range(70)]
-    await until(lambda: len(receiver.posts) >= 32)
-    await asyncio.sleep(0)
-    assert len(receiver.posts) == 32  # to one host
-    receiver.open.set()
-    await asyncio.gather(*tasks)
-    assert len(receiver.posts) == 70
-
-
-@pytest.mark.anyio
-async def test_an_owners_deliveries_take_the_owners_turns():
-    receiver = Receiver()
-    deliverer, _ = make(receiver)
-    receiver.open.clear()
-    owed = [delivery(owner=owner) for owner in (*["ann"] * 20, "bob")]
-    tasks = [asyncio.create_task(deliverer.deliver(each, ())) for each in owed]
-    await until(lambda: len(receiver.posts) >= 17)
-    await asyncio.sleep(0)
-    assert len(receiver.posts) == 16 + 1  # half of a host's 32 for one owner, and the other's
-    receiver.open.set()
-    await asyncio.gather(*tasks)
-    assert len(receiver.posts) == 21
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("answer", "most"),
     [(ConnectionError("refused"), 32), (EgressError("guarded"), 32), (Answer(500, {}), 99)],
@@ -252,14 +203,6 @@ def test_only_a_passing_trouble_is_tried_again(status, state):
     assert (noted.state, noted.attempts, noted.last_status) == (state, 4, status)
     assert noted.last_error == f"the receiver answered {status}"
     assert noted.delivered_at is None
-
-
-@pytest.mark.parametrize("status", [200, 204, 299])
-def test_what_was_received_is_noted_with_its_time(status):
-    owed = delivery(last_error="down", next_attempt_at=NOW)
-    noted = note_attempt(owed, Answer(status, {}), NOW, DELAYS)
-    assert (noted.state, noted.delivered_at, noted.next_attempt_at) == ("delivered", NOW, None)
-    assert (noted.last_status, noted.last_error, noted.attempts) == (status, None, 1)
 
 
 def test_an_attempt_without_an_answer_names_its_reason():

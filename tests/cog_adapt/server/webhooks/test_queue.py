@@ -25,32 +25,6 @@ def taken(queue, now=0.0):
     return found
 
 
-def test_announcements_come_in_their_order():
-    queue = WebhookQueue()
-    for event in ("start", "output", "logs"):
-        queue.put(announcement(event))
-    assert [each.event for each in taken(queue)] == ["start", "output", "logs"]
-    assert queue.take(0) is None
-    assert announcement("start").headers == {}
-
-
-def test_of_too_many_the_newest_stay_and_the_first_of_all():
-    queue = WebhookQueue()
-    queue.put(announcement("start"))
-    for number in range(300):
-        queue.put(announcement("output", str(number).encode()))
-    kept = taken(queue)
-    assert [each.event for each in kept] == ["start"] + ["output"] * 255
-    assert [kept[1].body, kept[-1].body] == [b"45", b"299"]
-
-
-def test_256_may_wait():
-    queue = WebhookQueue()
-    for _ in range(256):
-        queue.put(announcement("output"))
-    assert len(taken(queue)) == 256
-
-
 def test_eight_megabytes_may_wait():
     queue = WebhookQueue()
     for number in range(8):

@@ -1,7 +1,6 @@
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 import pytest
@@ -73,13 +72,6 @@ async def start():
         await retries.stop()
 
 
-async def test_what_is_due_at_the_start_is_tried_with_the_delays(start):
-    deliverer = Deliverer(delivery("a"), delivery("b"))
-    start(deliverer)
-    await until(lambda: len(deliverer.tried) == 2)
-    assert deliverer.tried == [("a", (1, 2)), ("b", (1, 2))]
-
-
 async def test_32_are_tried_at_once_and_the_next_where_one_ends(start):
     deliverer = Deliverer(*(delivery(str(number)) for number in range(40)))
     deliverer.open.clear()
@@ -91,14 +83,6 @@ async def test_32_are_tried_at_once_and_the_next_where_one_ends(start):
     deliverer.open.set()
     await until(lambda: len(deliverer.tried) == 40)
     await until(lambda: not retries.running)
-
-
-async def test_one_that_is_being_tried_is_left(start):
-    deliverer: Any = Deliverer(delivery("a"))
-    deliverer.find_due = lambda limit: asyncio.sleep(0, [delivery("a")])
-    deliverer.claimed = {"a"}
-    retries = start(deliverer)
-    await assert_stays_so(lambda: (deliverer.tried, retries.running) == ([], set()), 0.02)
 
 
 class Later(datetime):

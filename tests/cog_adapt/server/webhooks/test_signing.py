@@ -43,11 +43,6 @@ def test_without_secret_and_token_the_headers_name_sender_id_and_time():
     }
 
 
-def test_a_token_is_sent_as_a_bearers():
-    assert write(WebhookSigner("me", "tok"))["authorization"] == "Bearer tok"
-    assert "authorization" not in write(WebhookSigner("me", ""))
-
-
 def test_each_secret_signs_so_that_receivers_can_change():
     headers = write(WebhookSigner("me", None, f"{SECRET} {OTHER}"))
     assert len(headers["webhook-signature"].split(" ")) == 2
