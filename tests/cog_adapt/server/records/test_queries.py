@@ -96,3 +96,12 @@ def test_a_page_has_at_most_a_hundred_records_unless_more_are_asked_for(home):
             assert len((await records.page("predict", limit=101)).records) == 101
 
     asyncio.run(story())
+
+
+def test_deliveries_hold_all_that_was_saved_before(home):
+    async def story():
+        async with home.opened() as records:
+            records.save(make_record(1), [make_delivery(1)])
+            assert ids(await records.deliveries("r1", "predict")) == ["d1"]
+
+    asyncio.run(story())

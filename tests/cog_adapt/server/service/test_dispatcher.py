@@ -247,7 +247,7 @@ def test_one_owner_cannot_fill_the_queue(play):
     play(scene)
 
 
-def test_what_puts_out_too_much_is_ended_under_its_owners_name_with_the_reason(play):
+def test_what_puts_out_too_much_is_ended_under_its_owners_name(play):
     async def scene(harness):
         harness.settings = Settings(answer_bytes=20)  # of which ann has half
         harness.budgets = MemoryBudgets.of(harness.settings)
