@@ -88,6 +88,16 @@ def test_events_of_what_ended_lately_are_found_by_id_and_kind(play):
     play(scene)
 
 
+def test_a_cancel_reaches_every_kind(play):
+    async def scene(harness):
+        both = [await harness.submit("a", kind, durable=False) for kind in ("predict", "train")]
+        assert harness.service.cancel("a") is True
+        assert [each.is_cancelled for each in both] == [True, True]
+        assert harness.service.cancel("b") is False
+
+    play(scene)
+
+
 def test_inputs_are_checked_by_the_schema_and_the_limit_that_is_set(play):
     async def scene(harness):
         harness.settings = Settings(max_string_length=3)
