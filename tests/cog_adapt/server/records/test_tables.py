@@ -2,15 +2,10 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from sqlalchemy.dialects import postgresql, sqlite
-
-from cog_adapt.server.records.tables import (
-    to_text,
-)
+from cog_adapt.server.records.tables import records, to_text
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 5, UTC)
 THERE = NOON.astimezone(timezone(timedelta(hours=9)))
-SQLITE, POSTGRESQL = sqlite.dialect(), postgresql.dialect()
 
 
 def test_times_are_texts_in_utc_that_sort_as_they_do():
