@@ -44,3 +44,8 @@ def test_the_end_hands_on_what_waits_in_both(lines, sent):
 )
 def test_only_surrogates_are_changed(text, encoded):
     assert encodable(text) == encoded
+
+
+def test_whole_lines_go_on_at_once_and_together(lines, sent):
+    lines.write("stdout", "a\nb\nc")
+    assert sent == [("stdout", "a\nb\n")]
