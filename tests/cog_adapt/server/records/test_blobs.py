@@ -1,5 +1,6 @@
 """Large texts as files: what is put is read again, and only what nobody names is removed."""
 
+import hashlib
 import os
 import time
 from pathlib import Path
@@ -41,6 +42,13 @@ def make_old(tmp_path, *digests, seconds=1000):
 )
 def test_bytes_are_counted_and_not_characters(blobs, text, is_large):
     assert blobs.is_large(text) is is_large
+
+
+def test_a_text_is_kept_under_its_digest_alone(blobs, tmp_path):
+    digest = blobs.put(TEXT)
+    assert digest == hashlib.sha256(TEXT.encode()).hexdigest()
+    assert files(tmp_path) == [digest]
+    assert blobs.get(digest) == TEXT
 
 
 def test_half_a_surrogate_pair_comes_back(blobs):

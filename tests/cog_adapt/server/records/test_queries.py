@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import msgspec
 
+from gradient_check.tests.present import present
 from tests.cog_adapt.server.records.home import START, make_delivery, make_record
 
 
@@ -87,6 +88,36 @@ def test_any_server_may_deliver_again_what_another_one_finished(home):
     asyncio.run(story())
 
 
+def test_a_record_is_found_while_it_waits_and_when_it_is_written(home):
+    async def story():
+        async with home.opened() as records:
+            records.save(make_record(1, status="processing"))
+            assert (await records.get("r1", "predict")).status == "processing"
+            await records.save_durably(make_record(2))
+            assert (await records.get("r1", "predict")).status == "processing"
+            assert (await records.get("r2", "predict")).server == records.server
+            assert await records.get("r2", "train") is None
+
+    asyncio.run(story())
+
+
+def test_a_page_holds_all_that_was_saved_before(home):
+    async def story():
+        async with home.opened() as records:
+            records.save(make_record(1, status="failed"))
+            records.save(make_record(2))
+            records.save(make_record(3, kind="train"))
+            assert ids((await records.page("predict")).records) == ["r2", "r1"]
+            assert ids((await records.page("predict", ["failed"])).records) == ["r1"]
+            records.save(make_record(4))
+            first = await records.page("predict", limit=1)
+            assert ids(first.records) == ["r4"]
+            second = await records.page("predict", cursor=first.next_cursor)
+            assert ids(second.records) == ["r2", "r1"]
+
+    asyncio.run(story())
+
+
 def test_a_page_has_at_most_a_hundred_records_unless_more_are_asked_for(home):
     async def story():
         async with home.opened() as records:
@@ -103,5 +134,11 @@ def test_deliveries_hold_all_that_was_saved_before(home):
         async with home.opened() as records:
             records.save(make_record(1), [make_delivery(1)])
             assert ids(await records.deliveries("r1", "predict")) == ["d1"]
+            records.save(make_record(2), [make_delivery(2)])
+            due = make_delivery(2).next_attempt_at
+            assert ids(await records.due_deliveries(due, 10)) == ["d1", "d2"]
+            assert ids(await records.due_deliveries(present(due) - timedelta(seconds=1), 10)) == [
+                "d1"
+            ]
 
     asyncio.run(story())

@@ -84,6 +84,16 @@ def test_files_that_no_record_names_go_after_an_hour(home):
     asyncio.run(story())
 
 
+def test_a_young_file_is_left_for_the_row_that_may_be_on_its_way(home):
+    async def story():
+        async with home.opened(blob_bytes=50) as records:
+            await records.save_durably(make_record(1, input='"' + "a" * 99 + '"'))
+            assert await records.prune(YEARS, 0) == 1
+            assert len(list((home.folder / "blobs").iterdir())) == 1
+
+    asyncio.run(story())
+
+
 def test_an_old_record_takes_no_other_owners_with_it(home):
     """Nor its deliveries."""
     past, now = make_record().created_at, datetime.now(UTC)

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
+import time
 
 import pytest
 
-from cog_adapt.server.errors import StorageError
+from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.records import writer as module
 from cog_adapt.server.records.writer import Writer
 from tests.cog_adapt.server.records.home import make_delivery, make_record
@@ -34,6 +35,20 @@ async def test_states_that_nobody_waits_for_replace_each_other(writer, notes):
     await writer.flush()
     assert writer.waiting == 0
     assert notes.stored == [["r1 succeeded", "d1", "d2"]]
+
+
+def test_what_nobody_waits_for_is_written_after_a_pause(monkeypatch):
+    monkeypatch.setattr(module, "PAUSE", 0.1)
+
+    async def story():
+        async with writing() as (writer, notes):
+            begun = time.monotonic()
+            writer.put(make_record(1), ())
+            await until(lambda: notes.stored)
+            assert 0.09 < time.monotonic() - begun < 5
+
+    assert module.MAX_KEPT == 50_000
+    run(story)
 
 
 @with_writer
@@ -74,6 +89,17 @@ async def test_a_save_is_found_before_and_while_it_is_written(writer, notes):
     await durable
     await writer.flush()
     assert writer.find(("predict", "r1", "")) is None
+
+
+@with_writer
+async def test_who_waits_learns_that_another_server_has_the_record(writer, notes):
+    notes.refused = {("predict", "r1", ""): TakenOverError("taken")}
+    refused = writer.put_durably(make_record(1), ())
+    kept = writer.put_durably(make_record(2), ())
+    nobody = writer.put_durably(None, [make_delivery(1)])
+    with pytest.raises(TakenOverError):
+        await refused
+    assert [await kept, await nobody] == [None, None]
 
 
 @with_writer
@@ -143,11 +169,29 @@ async def test_nothing_to_write_is_no_transaction(writer, notes):
 
 
 @with_writer
+async def test_a_beat_comes_again_and_again(writer, notes):
+    beats, begun = [], time.monotonic()
+    writer.start_beating(lambda connection: beats.append(time.monotonic()), 0.05)
+    await until(lambda: len(beats) > 3)
+    assert beats[3] - begun > 0.19
+
+
+@with_writer
 async def test_a_beat_waits_for_its_time(writer, notes):
     beats = []
     writer.start_beating(lambda connection: beats.append(1), 30)
     await writer.put_durably(make_record(1), ())
     assert beats == []
+
+
+@with_writer
+async def test_a_canceled_caller_harms_nobody(writer, notes):
+    notes.open.clear()
+    first, second = (writer.put_durably(make_record(number), ()) for number in (1, 2))
+    first.cancel()
+    notes.open.set()
+    await second
+    await writer.put_durably(make_record(3), ())
 
 
 def test_closing_writes_what_waits_and_runs_the_last_function():

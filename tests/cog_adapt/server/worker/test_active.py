@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from cog_adapt.server.protocol import Log, Run
+from cog_adapt.server.protocol import Finished, Log, Run
 from cog_adapt.server.worker import active
 from cog_adapt.server.worker.active import (
     NO_PREDICTION,
@@ -47,6 +47,11 @@ def test_the_end_goes_out_after_the_unterminated_line(sent):
     assert (finished.id, finished.status, finished.is_list) == ("p", "failed", True)
     assert finished.error == "boom"
     assert 0.02 <= finished.predict_time < 0.2
+
+
+def test_an_end_is_one_value_without_an_error_if_nothing_else_is_said(sent):
+    sent.prediction().end("succeeded")
+    assert sent.sent == [Finished("p", "succeeded", False, None, sent.sent[0].predict_time)]
 
 
 def test_it_is_running_from_its_beginning_to_its_end(sent):

@@ -36,6 +36,32 @@ def cancel_after_start(model, code, *, wait_for=None):
     return Reports(heard + model.hear_until(Finished))
 
 
+def test_a_loop_is_interrupted(model):
+    reports = cancel_after_start(model, SPIN)
+    assert reports.status == "canceled"
+    assert reports.error is None
+
+
+def test_the_exception_is_cogs_and_cleanup_prints_are_kept(model):
+    reports = cancel_after_start(
+        model,
+        "try:\n  print('go')\n  while True: pass\nexcept Exception: print('no')\n"
+        "except cog.CancelationException:\n  print('cleaned up', end='')\n  raise",
+        wait_for=Log,
+    )
+    assert reports.status == "canceled"
+    assert reports.logs == "go\ncleaned up"
+
+
+def test_a_run_that_swallows_it_is_canceled_all_the_same_and_keeps_its_output(model):
+    reports = cancel_after_start(
+        model,
+        "try:\n  print('go')\n  while True: pass\nexcept BaseException: out = [1]",
+        wait_for=Log,
+    )
+    assert (reports.status, reports.outputs) == ("canceled", [1])
+
+
 def test_a_run_that_makes_another_error_of_it_is_canceled(model):
     reports = cancel_after_start(
         model, "try:\n  print('go')\n  while True: pass\nfinally: 1 // 0", wait_for=Log

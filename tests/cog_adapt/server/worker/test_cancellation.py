@@ -3,6 +3,8 @@
 import itertools
 import sys
 import threading
+import time
+from typing import Any
 
 import pytest
 from cog import CancelationException
@@ -64,3 +66,57 @@ def test_wherever_the_end_is_asked_for_nothing_of_it_is_left_over():
             interruption.call(lambda: "value")
     assert outcomes == {"value", "canceled"}
     assert at > 50
+
+
+def test_without_a_request_the_call_is_a_call():
+    assert Interruption().call(max, 1, 2, key=lambda n: -n) == 1
+
+
+def test_an_end_that_was_asked_for_before_calls_nothing():
+    called: list[Any]
+    interruption, called = Interruption(), []
+    assert interruption.requested is False
+    interruption.request()
+    interruption.request()
+    with pytest.raises(CancelationException):
+        interruption.call(called.append, 1)
+    assert interruption.requested is True
+    assert called == []
+
+
+def test_a_call_that_goes_on_is_interrupted_once():
+    interruption, caught = Interruption(), []
+    begun = threading.Event()
+
+    def spin():
+        try:
+            begun.set()
+            deadline = time.monotonic() + 10
+            while time.monotonic() < deadline:
+                pass
+        except CancelationException:
+            interruption.request()
+            for _ in range(1000):
+                len("a")
+            caught.append("once")
+            raise
+
+    def ask():
+        begun.wait(10)
+        interruption.request()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with pytest.raises(CancelationException):
+        interruption.call(spin)
+    asking.join()
+    assert caught == ["once"]
+
+
+def test_what_the_call_raises_is_raised():
+    interruption = Interruption()
+    with pytest.raises(ValueError, match="invalid literal"):
+        interruption.call(int, "x")
+    interruption.request()  # hits nobody
+    for _ in range(100):
+        len("a")

@@ -14,6 +14,7 @@ from cog_adapt.server.protocol import (
     AskGauges,
     AskHealth,
     AskSelfTest,
+    Finished,
     Gauges,
     Health,
     Ready,
@@ -28,12 +29,70 @@ from cog_adapt.server.worker.checks import (
     self_test_of_failure,
 )
 from gradient_check.tests.present import NOT_USED, present
+from tests.cog_adapt.server.worker.conftest import Reports
 from tests.cog_adapt.waiting import wait_until
+
+SOURCE = """
+    import os, time
+
+    class Runner:
+        def run(self, health: str = "", seconds: float = 0.0) -> str:
+            os.environ["HEALTH"] = health
+            time.sleep(seconds)
+            return health
+
+        {function} healthcheck(self):
+            print("asked")
+            health = os.environ.get("HEALTH", "")
+            if health == "raise":
+                raise ValueError("sick")
+            if health == "exit":
+                raise SystemExit(3)
+            if health == "slow":
+                time.sleep(6)
+            return {{"false": False, "none": None}}.get(health, True)
+"""
+
+
+@pytest.fixture(scope="module", params=["def", "async def"])
+def model(launch, request):
+    return launch(SOURCE.format(function=request.param))
 
 
 def ask(front, request, answer):
     front.ask(request)
     return front.hear_until(answer)[-1]
+
+
+@pytest.mark.parametrize(
+    ("health", "error"),
+    [
+        ("fine", None),
+        ("none", None),
+        ("false", "Healthcheck failed: user-defined healthcheck returned False"),
+        ("raise", "Healthcheck failed: ValueError: sick"),
+        ("exit", "Healthcheck failed: SystemExit: 3"),
+    ],
+)
+def test_the_users_healthcheck_is_told_in_coglets_words(model, health, error):
+    model.run(health=health)
+    assert ask(model, AskHealth(), Health).error == error
+
+
+def test_a_healthcheck_answers_while_a_run_goes_on_and_prints_into_no_logs(model):
+    model.run(health="fine")  # what the question finds, however soon it comes
+    model.start(health="fine", seconds=1.0)
+    model.ask(AskHealth())
+    heard = model.hear_until(Health, Finished)
+    assert heard == [Health()]
+    assert Reports(model.hear_until(Finished)).logs == ""
+
+
+def test_a_healthcheck_that_takes_too_long_is_not_waited_for(launch):
+    model = launch(SOURCE.format(function="def"))
+    model.run(health="slow")
+    error = "Healthcheck failed: user-defined healthcheck timed out after 5.0 seconds"
+    assert ask(model, AskHealth(), Health).error == error
 
 
 def test_without_a_healthcheck_a_model_is_healthy(launch):
@@ -174,13 +233,13 @@ def test_a_healthcheck_that_hangs_is_not_called_again():
     wait_until(lambda: check.ask() == Health() and len(calls) > 1)
 
 
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [(TimeoutError("mine"), "TimeoutError: mine"), (SystemExit(3), "SystemExit: 3")],
-)
-def test_what_a_healthcheck_raises_of_its_own_is_told_as_such(error, told):
+def test_a_timeout_of_the_healthchecks_own_is_told_as_such():
     def healthcheck():
-        raise error
+        raise TimeoutError("mine")
 
     check = health_check(healthcheck)
-    assert check.ask() == Health(f"Healthcheck failed: {told}")
+    assert check.ask() == Health("Healthcheck failed: TimeoutError: mine")
+
+
+def test_without_a_healthcheck_nothing_is_called():
+    assert health_check(None).ask() == Health()

@@ -1,6 +1,7 @@
 """How failures are told: in coglet's words."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from cog import CancelationException
@@ -8,16 +9,20 @@ from cog import CancelationException
 from cog_adapt.runner.errors import InputError as RunnersInputError
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Run
+from cog_adapt.server.worker import errors
 from cog_adapt.server.worker.active import ActivePrediction
 from cog_adapt.server.worker.errors import (
     Outcome,
     RunError,
     calling_user,
+    describe_error,
     encoding_output,
     failure,
     is_callers,
     reading_inputs,
 )
+from cog_adapt.server.worker.outputs import NumberError
+from cog_adapt.server.worker.uploads import UploadError
 
 
 @pytest.fixture
@@ -50,6 +55,18 @@ def test_other_errors_pass_the_reading_of_inputs(error):
     with pytest.raises(type(error)) as caught, reading_inputs():
         raise error
     assert caught.value is error
+
+
+@pytest.mark.parametrize("error", [ValueError("boom"), SystemExit("boom")])
+def test_what_the_users_code_raises_is_told_by_stage_and_logged(active, logs, error):
+    with pytest.raises(RunError) as caught, calling_user("Training failed", active):
+        raise error
+    name = type(error).__name__
+    assert str(caught.value) == f"Prediction failed: Training failed: {name}: boom"
+    (log,) = logs
+    assert log.source == "stderr"
+    assert log.data.startswith("Traceback (most recent call last):\n")
+    assert log.data.endswith(f"{name}: boom\n")
 
 
 class Marked(ValueError):
@@ -91,6 +108,52 @@ def test_only_the_end_of_the_run_passes(active, logs):
     assert len(logs) == 1
 
 
+def fail():
+    raise ValueError("boom")
+
+
+@pytest.mark.parametrize(("called", "first"), [(fail, "test_errors.py"), (None, "sync_runs.py")])
+def test_the_traceback_begins_at_the_users_code_if_there_is_any(active, logs, called, first):
+    source = "def enter(called):\n  with calling_user('x', active):\n    called()\n"
+    names = {"calling_user": calling_user, "active": active}
+    own_file = Path(errors.__file__).with_name("sync_runs.py")
+    exec(compile(source, own_file, "exec"), names)
+    with pytest.raises(RunError):
+        names["enter"](called)
+    lines = logs[0].data.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert f'{first}", line' in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (NumberError("nan"), "Prediction failed: Failed to parse output JSON: nan"),
+        (UploadError("status 500"), "Failed to upload output: status 500"),
+        (OSError("gone"), "Prediction failed: Failed to process output: OSError: gone"),
+        (TypeError("x"), "Prediction failed: Failed to serialize output item: TypeError: x"),
+        (ValueError("x"), "Prediction failed: Failed to serialize output item: ValueError: x"),
+    ],
+)
+def test_an_output_that_is_none_is_told_by_what_went_wrong(error, reason):
+    with pytest.raises(RunError) as caught, encoding_output("output item"):
+        raise error
+    assert str(caught.value) == reason
+
+
 def test_a_cancel_passes_the_encoding_of_outputs():
     with pytest.raises(CancelationException), encoding_output("output"):
         raise CancelationException
+
+
+def test_an_error_is_its_class_and_message_whatever_that_is():
+    class Odd(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    assert describe_error(Odd()).endswith(".<locals>.Odd: <exception str() failed>")
+    assert describe_error(ValueError("\ud800")) == "ValueError: \\ud800"
+
+
+def test_an_outcome_is_one_value_without_an_error_unless_said():
+    assert Outcome("canceled") == Outcome("canceled", is_list=False, error=None)

@@ -15,6 +15,11 @@ def lines(sent):
     return Lines(lambda source, text: sent.append((source, text)))
 
 
+def test_whole_lines_go_on_at_once_and_together(lines, sent):
+    lines.write("stdout", "a\nb\nc")
+    assert sent == [("stdout", "a\nb\n")]
+
+
 def test_what_follows_the_last_newline_waits_for_the_next_one(lines, sent):
     lines.write("stdout", "a")
     lines.write("stdout", "b")
@@ -31,6 +36,16 @@ def test_the_two_streams_do_not_mix_and_keep_the_order_of_their_ends(lines, sent
     assert sent == [("stderr", "err\n"), ("stdout", "out\n")]
 
 
+def test_a_flush_hands_on_the_beginning_of_a_line_of_that_stream_once(lines, sent):
+    lines.write("stdout", "50%\r")
+    lines.write("stderr", "waits")
+    lines.flush("stdout")
+    lines.flush("stdout")
+    assert sent == [("stdout", "50%\r")]
+    lines.write("stdout", "rest\n")
+    assert sent[1:] == [("stdout", "rest\n")]
+
+
 def test_the_end_hands_on_what_waits_in_both(lines, sent):
     lines.write("stderr", "err")
     lines.write("stdout", "out")
@@ -39,13 +54,13 @@ def test_the_end_hands_on_what_waits_in_both(lines, sent):
     assert sent == [("stdout", "out"), ("stderr", "err")]
 
 
+def test_a_lone_surrogate_is_handed_on_as_its_escape(lines, sent):
+    lines.write("stdout", "\ud800é\n")
+    assert sent == [("stdout", "\\ud800é\n")]
+
+
 @pytest.mark.parametrize(
     ("text", "encoded"), [("", ""), ("a\n", "a\n"), ("é😀", "é😀"), ("a\udc80", "a\\udc80")]
 )
 def test_only_surrogates_are_changed(text, encoded):
     assert encodable(text) == encoded
-
-
-def test_whole_lines_go_on_at_once_and_together(lines, sent):
-    lines.write("stdout", "a\nb\nc")
-    assert sent == [("stdout", "a\nb\n")]

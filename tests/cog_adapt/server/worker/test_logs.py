@@ -1,5 +1,6 @@
 """sys.stdout and sys.stderr of the worker."""
 
+import contextvars
 import io
 import json
 import os
@@ -7,10 +8,13 @@ import sys
 
 import pytest
 
-from cog_adapt.server.protocol import SetupLog
+from cog_adapt.server.protocol import Log, Run, SetupLog
+from cog_adapt.server.worker.active import ActivePrediction, current
 from cog_adapt.server.worker.logs import CapturedStream, SetupOutput, capture_output
 from cog_adapt.server.worker.server_log import ServerLog
 from gradient_check.tests.present import present
+
+PARENT = os.getpid()
 
 
 @pytest.fixture
@@ -39,6 +43,39 @@ def stream(setup, log):
     return CapturedStream("stdout", present(sys.__stdout__), setup, log)
 
 
+@pytest.fixture
+def in_prediction(sent):
+    """Calls as the code of a prediction."""
+    context = contextvars.copy_context()
+    context.run(current.set, ActivePrediction(Run("p", b"{}", {}), sent.append))
+    return context.run
+
+
+def test_setup_prints_whole_lines_to_the_front_and_to_the_servers_own(stream, sent, own):
+    assert stream.write("a\nb") == 3
+    assert sent == [SetupLog("stdout", "a\n")]
+    assert own.getvalue() == "a\n"
+
+
+def test_the_end_of_setup_hands_on_the_last_line_and_later_prints_are_the_servers(
+    setup, stream, sent, own
+):
+    stream.write("tail")
+    setup.end()
+    assert sent == [SetupLog("stdout", "tail")]
+    stream.write("later")
+    stream.flush()
+    assert sent == [SetupLog("stdout", "tail")]
+    assert own.getvalue() == "taillater"
+
+
+def test_a_prediction_prints_into_its_own_logs(stream, sent, own, in_prediction):
+    in_prediction(stream.write, "a\nb")
+    in_prediction(stream.flush)
+    assert sent == [Log("p", "stdout", "a\n"), Log("p", "stdout", "b")]
+    assert own.getvalue() == ""
+
+
 def test_a_flush_hands_on_the_beginning_of_a_line(stream, sent):
     stream.write("50%")
     assert sent == []
@@ -58,6 +95,13 @@ def test_in_json_the_servers_own_is_an_entry_for_each_line(sent, own):
     entries = [json.loads(line) for line in own.getvalue().splitlines()]
     assert [entry["event"] for entry in entries] == ["a", "b", " 20%", "later"]
     assert "".join(each.data for each in sent) == "a\nb\n\r 10%\r 20%"
+
+
+def test_a_fork_prints_to_the_servers_own(stream, sent, own, in_prediction, monkeypatch):
+    monkeypatch.setattr(os, "getpid", lambda: PARENT + 1)
+    in_prediction(stream.write, "child")
+    in_prediction(stream.flush)
+    assert (sent, own.getvalue()) == ([], "child")
 
 
 def test_only_text_is_text(stream):

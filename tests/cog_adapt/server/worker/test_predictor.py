@@ -1,8 +1,10 @@
 """What happens until a model process is READY, or is not."""
 
+import asyncio
 import json
 import sys
 import textwrap
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,26 @@ from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.predictor import Predictor
 
 FINE = "def run(x: int = 1) -> int:\n    return x\n"
+
+
+def test_all_that_setup_prints_is_told_before_ready(launch):
+    front = launch("""
+        import sys
+        print("importing")
+
+        class Runner:
+            def setup(self):
+                for number in range(500):
+                    print(number)
+                print("error", file=sys.stderr)
+                sys.stdout.write("tail")
+
+            def run(self) -> str:
+                return ""
+    """, ready=False)  # fmt: skip
+    assert isinstance(front.set_up(), Ready)
+    numbers = "".join(f"{number}\n" for number in range(500))
+    assert front.setup_logs == f"importing\n{numbers}error\ntail"
 
 
 def test_the_description_comes_before_setup(launch):
@@ -37,7 +59,12 @@ def test_the_description_comes_before_setup(launch):
 @pytest.mark.parametrize(
     ("source", "error"),
     [
+        ("import nothing_like_it", "ModuleNotFoundError: No module named 'nothing_like_it'"),
+        ("import sys; sys.exit(4)", "SystemExit: 4"),
         ("x = ", "SyntaxError: invalid syntax (predictor.py, line 2)"),
+        ("class Other: pass", "ConfigError: predictor.py has no Runner or Predictor"),
+        ("class Runner:\n def run(self): pass\n def predict(self): pass", "ConfigError: Runner"),
+        ("class Runner:\n def run(self, x) -> str: pass", "ConfigError: input 'x'"),
         (
             "class Runner:\n def setup(self): raise RuntimeError('a\\nb')\n"
             " def run(self) -> str: pass",
@@ -60,6 +87,27 @@ def test_a_failure_is_told_in_one_line_after_its_traceback(launch, source, error
         assert front.setup_logs.startswith("printed\n")
     assert "Traceback (most recent call last)" in front.setup_logs
     assert front.process.is_alive()
+
+
+def test_concurrency_needs_an_async_run(launch):
+    front = launch(f"class Runner:\n  @staticmethod\n  {FINE.strip()}", ready=False, concurrency=2)
+    assert "ConfigError: concurrency is 2, but Runner.run is not async" in front.set_up().error
+
+
+@pytest.mark.parametrize(("weights", "seen"), [("http://x/w", "http://x/w"), ("", None)])
+def test_setup_gets_cog_weights_as_they_are(launch, monkeypatch, weights, seen):
+    monkeypatch.setenv("COG_WEIGHTS", weights)
+    front = launch("""
+        import cog
+
+        class Runner:
+            def setup(self, weights: cog.Path | None):
+                self.weights = weights
+
+            def run(self) -> str:
+                return repr(self.weights)
+    """)
+    assert front.run().output == repr(seen)
 
 
 def test_the_other_reference_is_described_and_not_set_up(launch):
@@ -115,6 +163,53 @@ def load(tmp_path, monkeypatch):
     return make
 
 
+def test_a_function_serves_itself(load):
+    predictor = load(FINE + "run.healthcheck = print", reference="predicted.py:run")
+    predictor.set_up(None)
+    assert predictor.instance is predictor.function
+    assert predictor.function(3) == 3
+    assert predictor.healthcheck is None
+    assert (predictor.kind, predictor.is_async, predictor.concurrency) == ("predict", False, 1)
+
+
+def test_a_class_is_instantiated_by_setup_alone(load):
+    predictor = load("""
+        class Predictor:
+            made = 0
+
+            def __init__(self):
+                Predictor.made += 1
+
+            def predict(self, x: int) -> int:
+                return x + self.made
+
+            def healthcheck(self):
+                return "well"
+    """)
+    assert predictor.instance.made == 0
+    predictor.set_up(None)
+    assert predictor.instance.made == 1
+    assert predictor.function(3) == 4
+    assert predictor.healthcheck() == "well"
+    assert [each.name for each in predictor.inputs.parameters] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("source", "is_async"),
+    [
+        ("def run() -> str: ...", False),
+        ("def run() -> Iterator[str]: yield ''", False),
+        ("async def run() -> str: ...", True),
+        ("async def run() -> AsyncIterator[str]: yield ''", True),
+    ],
+)
+def test_it_is_seen_how_the_function_runs(load, source, is_async):
+    predictor = load(
+        f"from typing import AsyncIterator, Iterator\n{source}", reference="predicted.py:run"
+    )
+    assert predictor.is_async == is_async
+
+
 CONCURRENT = "import cog\n@cog.concurrent(max=3)\nasync def run() -> str: ..."
 
 
@@ -162,6 +257,19 @@ def test_each_kind_is_described_as_itself(load, kind):
 def test_an_own_signature_that_cog_does_not_take_is_an_error(load):
     with pytest.raises(ConfigError, match="input 'x' of run"):
         load("def run(x): pass", reference="predicted.py:run").describe()
+
+
+def test_an_async_setup_runs_on_the_loop_of_the_runs(load):
+    predictor = load("""
+        class Runner:
+            async def setup(self): self.ready = True
+            def run(self) -> str: ...
+    """)
+    coroutines: list[Any] = []
+    predictor.set_up(coroutines.append)
+    (coroutine,) = coroutines
+    asyncio.run(coroutine)
+    assert predictor.instance.ready
 
 
 def test_a_setup_without_weights_gets_none(load, monkeypatch):
