@@ -87,17 +87,6 @@ def test_nothing_is_lost_when_the_disk_is_full(small_disk, what):
     asyncio.run(story())
 
 
-def test_closing_on_a_full_disk_says_what_is_lost(small_disk):
-    home = Home(None, small_disk / "data")
-
-    async def story():
-        with pytest.raises(StorageError, match="1 changes are lost"):
-            async with home.opened(blob_bytes=10**7) as records:
-                records.save(make_record(1, input="x" * 3 * 2**20))
-
-    asyncio.run(story())
-
-
 def test_a_locked_database_is_an_error_and_works_again(sqlite_home, short_waits):
 
     async def story():
@@ -113,23 +102,6 @@ def test_a_locked_database_is_an_error_and_works_again(sqlite_home, short_waits)
             assert records.error is None
             page = await records.page("predict")
             assert [record.id for record in page.records] == ["r3", "r1"]
-
-    asyncio.run(story())
-
-
-def test_no_more_is_kept_in_memory_than_the_limit(sqlite_home, short_waits, monkeypatch):
-    monkeypatch.setattr("cog_adapt.server.records.writer.MAX_KEPT", 3)
-
-    async def story():
-        async with sqlite_home.opened() as records:
-            with sqlite_home.connected() as connection:
-                connection.exec_driver_sql("DELETE FROM servers WHERE id = ''")
-                for number in range(5):
-                    records.save(make_record(number))
-                with pytest.raises(StorageError):
-                    await records.save_durably(make_record(9))
-            page = await records.page("predict")
-            assert [record.id for record in page.records] == ["r4", "r3", "r2"]
 
     asyncio.run(story())
 

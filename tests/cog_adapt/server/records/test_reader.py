@@ -1,9 +1,7 @@
 """Reads of what is committed."""
 
 import asyncio
-import os
 import threading
-import time
 
 import pytest
 
@@ -13,7 +11,7 @@ from cog_adapt.server.records.database import for_writing, open_database
 from cog_adapt.server.records.reader import THREADS, Reader
 from cog_adapt.server.records.rows import to_row, upsert
 from cog_adapt.server.records.tables import deliveries, records
-from tests.cog_adapt.server.records.home import make_delivery, make_record
+from tests.cog_adapt.server.records.home import make_record
 
 
 @pytest.fixture
@@ -46,36 +44,8 @@ def save(engine, blobs):
     return save
 
 
-def test_a_record_is_found_by_id_and_kind_with_its_large_texts(reader, save):
-    save(make_record(1, input="x" * 20), make_record(1, kind="train", logs="train"))
-    found = asyncio.run(reader.find_record("r1", "predict"))
-    assert (found.kind, found.input) == ("predict", "x" * 20)
-    assert asyncio.run(reader.find_record("r1", "train")).logs == "train"
-    assert asyncio.run(reader.find_record("r2", "predict")) is None
-
-
 def test_an_id_that_no_database_can_hold_is_not_there(reader):
     assert asyncio.run(reader.find_record("a\0b", "predict")) is None
-
-
-def test_deliveries_meet_all_conditions_and_come_oldest_first(reader, save):
-    same = make_delivery(1).created_at
-    save(
-        *(make_delivery(number, body="x" * 20) for number in (3, 1, 2)),
-        make_delivery(0, id="d0", created_at=same, record_id="r1"),
-        make_delivery(4, state="failed"),
-    )
-
-    def find(*conditions):
-        return [each.id for each in asyncio.run(reader.find_deliveries(*conditions))]
-
-    pending = deliveries.c.state == "pending"
-    assert find(pending) == ["d0", "d1", "d2", "d3"]
-    assert find(pending, deliveries.c.record_id == "r1") == ["d0", "d1"]
-    (failed,) = asyncio.run(reader.find_deliveries(deliveries.c.state == "failed"))
-    assert failed.body == make_delivery().body
-    (large,) = asyncio.run(reader.find_deliveries(deliveries.c.id == "d3"))
-    assert large.body == "x" * 20
 
 
 def test_rows_are_restored_with_their_large_texts(reader, save, engine):
@@ -84,16 +54,6 @@ def test_rows_are_restored_with_their_large_texts(reader, save, engine):
         rows = [dict(row) for row in connection.execute(records.select()).mappings()]
     (record,) = asyncio.run(reader.restore(rows))
     assert record.payload == "y" * 20
-
-
-def test_files_that_no_row_names_are_swept(reader, save, blobs, tmp_path):
-    save(make_record(1, input="x" * 20))
-    blobs.put("z" * 20)
-    assert asyncio.run(reader.sweep(1000)) == 0
-    for path in (tmp_path / "blobs").iterdir():
-        os.utime(path, (time.time() - 2000,) * 2)
-    assert asyncio.run(reader.sweep(1000)) == 1
-    assert asyncio.run(reader.find_record("r1", "predict")).input == "x" * 20
 
 
 @pytest.mark.parametrize("fault", [OSError("gone"), "no sql"])

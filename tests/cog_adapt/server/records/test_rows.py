@@ -1,10 +1,8 @@
 """Records and deliveries as rows of both databases."""
 
-import asyncio
 import json
 from datetime import timedelta, timezone
 
-import msgspec
 import pytest
 from sqlalchemy import select, update
 
@@ -12,7 +10,6 @@ from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.database import for_writing, open_database
 from cog_adapt.server.records.rows import (
     find_foreign,
-    to_delivery,
     to_record,
     to_row,
     upsert,
@@ -67,42 +64,6 @@ def test_a_row_is_ready_for_json_in_the_order_of_the_table(blobs):
     assert list(to_row(make_delivery(1), "one", blobs)) == deliveries.columns.keys()
 
 
-@pytest.mark.parametrize("name", ["input", "payload", "output", "logs"])
-def test_only_a_text_above_the_limit_becomes_a_file(blobs, name):
-    row = to_row(make_record(1, **{name: "x" * 11}), "one", blobs)
-    assert row[name] is None
-    assert blobs.get(row[f"{name}_blob"]) == "x" * 11
-    row = to_row(make_record(1, **{name: "x" * 10}), "one", blobs)
-    assert row[name] == "x" * 10
-    assert row[f"{name}_blob"] is None
-
-
-def test_what_was_written_is_read_again(connection, save, blobs):
-    record = make_record(
-        1, input="x" * 20, logs="y" * 20, webhook_events=("start", "logs"), deadline=START
-    )
-    delivery = make_delivery(1, body="z" * 20, delivered_at=START)
-    assert save(record, make_record(2, metrics="{}")) == 2
-    assert save(delivery) == 1
-    found = [to_record(row, blobs) for row in read(connection, records)]
-    assert found == [
-        msgspec.structs.replace(record, server="one"),
-        make_record(2, metrics="{}", server="one"),
-    ]
-    (row,) = read(connection, deliveries)
-    assert to_delivery(row, blobs) == msgspec.structs.replace(delivery, server="one")
-
-
-def test_without_blobs_a_large_text_is_a_reference(connection, save, blobs):
-    save(make_record(1, input="x" * 20, output="{}", payload="y" * 20, logs="z" * 20))
-    (row,) = read(connection, records)
-    record = to_record(row, None)
-    assert record.input == f'{{"stored":"sha256:{row["input_blob"]}"}}'
-    assert record.logs == f'{{"stored":"sha256:{row["logs_blob"]}"}}'
-    assert record.output == "{}"
-    assert record.payload is None  # half a request must not be run
-
-
 def test_a_row_without_logs_has_none(connection, save, blobs):
     save(make_record(1))
     connection.execute(update(records).values(logs=None))
@@ -116,13 +77,6 @@ def test_a_server_replaces_its_own_rows(connection, save):
         ("failed", "boom"),
         ("succeeded", None),
     ]
-
-
-@pytest.mark.parametrize("status", ["starting", "processing"])
-def test_what_another_server_works_on_is_left(connection, save, status):
-    save(make_record(1, status=status), server="one")
-    assert save(make_record(1, created_at=START + timedelta(days=1)), server="other") == 0
-    assert owners(connection) == {"r1": "one"}
 
 
 @pytest.mark.parametrize("status", ["succeeded", "failed", "canceled"])
@@ -175,13 +129,3 @@ def test_what_no_text_of_a_database_holds_is_replaced(connection, save, logs, ke
     rows = read(connection, records)
     assert [row["logs"] for row in rows] == [kept, ""]
     assert rows[1]["error"] == "fine"
-
-
-@pytest.mark.parametrize(("logs", "kept"), [("a\0b", "a\ufffdb"), ("c\ud800d", "c?d")])
-def test_what_no_database_can_hold_is_replaced_and_not_refused(home, logs, kept):
-    async def story():
-        async with home.opened() as records:
-            await records.save_durably(make_record(1, logs=logs))
-            assert (await records.get("r1", "predict")).logs == kept
-
-    asyncio.run(story())

@@ -193,18 +193,6 @@ def test_a_registered_server_is_known_at_once(home):
     asyncio.run(story())
 
 
-def test_pruning_counts_what_went_of_both_kinds(home):
-    async def story():
-        async with home.opened() as records:
-            for kind, count in (("predict", 3), ("train", 2)):
-                for number in range(count):
-                    records.save(make_record(number, kind=kind))
-            assert await records.prune(timedelta(days=36500), 1) == 3
-            assert await records.prune(timedelta(days=36500), 1) == 0
-
-    asyncio.run(story())
-
-
 @pytest.mark.parametrize(("size", "files"), [(65_536, 0), (65_537, 1)])
 def test_texts_of_more_than_64_kilobytes_are_files_that_go_after_an_hour(sqlite_home, size, files):
     async def story():

@@ -63,15 +63,6 @@ def failing_for(*bad, error):
     return write
 
 
-def test_a_function_runs_in_a_transaction_and_its_result_is_the_answer(engine):
-    transactions = Transactions(engine, write_nothing)
-    result, error = transactions.run(
-        lambda connection: connection.execute(insert(NUMBERS).values(number=7)).rowcount
-    )
-    assert (result, error, transactions.error) == (1, None, None)
-    assert numbers_in(engine) == [7]
-
-
 @pytest.mark.parametrize(
     "fault",
     [
@@ -108,12 +99,6 @@ def test_another_error_goes_to_the_caller_and_the_database_is_well(engine):
     assert transactions.run(fail) == (None, fault)
     assert transactions.error is None
     assert numbers_in(engine) == []
-
-
-def test_all_changes_are_written_together(engine):
-    transactions = Transactions(engine, failing_for(error=None))
-    assert transactions.store(changes_of(1, 2)) == ({}, None)
-    assert numbers_in(engine) == [1, 2]
 
 
 def test_what_another_server_has_is_refused_by_name(engine):

@@ -3,8 +3,6 @@
 import asyncio
 from typing import Any
 
-import msgspec
-
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec
@@ -43,17 +41,6 @@ def run(scene, interval=0.0, **request):
     return asyncio.run(asyncio.wait_for(story(), 10))
 
 
-def test_an_announcement_holds_what_is_known_so_far_and_the_trace():
-    async def scene(announcer, prediction, sender):
-        prediction.add_output(b'"a"')
-        announcer.announce(prediction, "output")
-
-    (sent,) = run(scene).announcements
-    assert (sent.kind, sent.record_id, sent.event, sent.url) == ("train", "p", "output", URL)
-    assert msgspec.json.decode(sent.body)["output"] == ["a"]
-    assert sent.headers == {"traceparent": "of p"}
-
-
 def test_logs_within_the_interval_are_sent_once_when_it_is_over():
     async def scene(announcer, prediction, sender):
         for _ in range(3):
@@ -67,15 +54,6 @@ def test_logs_within_the_interval_are_sent_once_when_it_is_over():
         await assert_stays_so(lambda: len(sender.events) == 4, 0.2)
 
     assert run(scene, 0.1).events == ["logs"] * 4  # two for each three
-
-
-def test_other_events_put_logs_off_too():
-    async def scene(announcer, prediction, sender):
-        announcer.announce(prediction, "start")
-        announcer.announce_logs(prediction)
-        assert sender.events == ["start"]
-
-    assert run(scene, 60.0).events == ["start"]
 
 
 def test_after_its_end_nothing_is_sent():

@@ -67,20 +67,6 @@ def test_a_prediction_and_a_training_of_one_name_are_two(play):
     play(scene)
 
 
-def test_the_slot_is_free_before_the_answer_goes_out(play):
-    async def scene(harness):
-        prediction = await harness.submit("a", durable=False)
-        slots = []
-        prediction.done.add_done_callback(
-            lambda _: slots.append(harness.dispatcher.lead.free_slots)
-        )
-        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
-        await asyncio.sleep(0)
-        assert slots == [1]
-
-    play(scene)
-
-
 def test_of_ended_predictions_only_the_events_are_kept_and_only_if_they_can_have_a_reader(play):
     async def scene(harness):
         ended = []
@@ -99,15 +85,6 @@ def test_of_ended_predictions_only_the_events_are_kept_and_only_if_they_can_have
         await until(is_collected)  # timers that have been cancelled hold them for a moment
         kept = [number for number in range(20) if harness.dispatcher.event_cache.get(f"n{number}")]
         assert kept == list(range(0, 20, 2))
-
-    play(scene)
-
-
-def test_an_id_in_flight_is_refused(play):
-    async def scene(harness):
-        await harness.submit("a")
-        with pytest.raises(IdInUse, match="id 'a' is in use by a prediction that has not ended"):
-            await harness.submit("a")
 
     play(scene)
 
@@ -180,37 +157,6 @@ def test_who_waits_knows_its_place_from_the_beginning(play):
     play(scene)
 
 
-def test_a_cancel_ends_what_waits_and_asks_what_runs_once(play):
-    async def scene(harness):
-        running = await harness.submit("a", durable=False)
-        waiting = await harness.submit("b", durable=False)
-        assert harness.dispatcher.cancel("b") is True
-        assert (waiting.status, list(harness.dispatcher.waiting)) == ("canceled", [])
-        assert [harness.dispatcher.cancel("a") for _ in range(2)] == [True, True]
-        assert harness.model.said[1:] == [Cancel("a")]
-        assert running.is_cancelled
-        assert harness.dispatcher.cancel("c") is False
-
-    play(scene)
-
-
-def test_an_end_lets_the_next_one_begin_and_is_told_to_all(play):
-    async def scene(harness):
-        first = await harness.submit("a", durable=False, has_client_id=True)
-        await harness.submit("b", durable=False)
-        finished: Any = []
-        harness.recorder.finished = lambda each: finished.append(("recorded", each.status))
-        observe = harness.observer.finished
-        harness.observer.finished = lambda each: finished.append("observed") or observe(each)
-        harness.dispatcher.end(first, Finished("a", "succeeded"))
-        assert finished == [("recorded", "succeeded"), "observed"]
-        assert (first.events.is_closed, first.done.done()) == (True, True)
-        assert harness.dispatcher.event_cache.get("a").events is first.events
-        assert harness.model.runs == ["a", "b"]
-
-    play(scene)
-
-
 def test_cogs_server_keeps_no_events(play):
     async def scene(harness):
         harness.settings = Settings(strict_cog=True)
@@ -218,16 +164,6 @@ def test_cogs_server_keeps_no_events(play):
         prediction = await harness.submit("a", durable=False, has_client_id=True)
         harness.dispatcher.end(prediction, Finished("a", "succeeded"))
         assert harness.dispatcher.event_cache.get("a") is None
-
-    play(scene)
-
-
-def test_starting_starts_every_worker_of_its_kind(play):
-    async def scene(harness):
-        assert (harness.dispatcher.kind, harness.trainings.kind) == ("predict", "train")
-        harness.dispatcher.lead.state = "idle"
-        harness.dispatcher.start()
-        assert harness.model.starts == 2
 
     play(scene)
 
@@ -311,34 +247,22 @@ def test_one_owner_cannot_fill_the_queue(play):
     play(scene)
 
 
-def test_what_puts_out_too_much_is_ended_with_the_reason(play):
+def test_what_puts_out_too_much_is_ended_under_its_owners_name(play):
     async def scene(harness):
-        harness.settings = Settings(answer_bytes=10)
+        harness.settings = Settings(answer_bytes=20)  # of which ann has half
         harness.budgets = MemoryBudgets.of(harness.settings)
         harness.dispatcher = harness.open_dispatcher("predict")
-        lead, prediction = harness.dispatcher.lead, await harness.submit("a", durable=False)
-        lead.on_report(Output("a", b'"12345"'))
-        lead.on_report(Log("a", "stdout", "abcd"))
-        lead.on_report(Output("a", b'"6"'))
-        assert harness.played["predict"].said[-1] == Cancel("a")
-        lead.on_report(Finished("a", "canceled"))
+        lead, context = harness.dispatcher.lead, {OWNER_KEY: "ann"}
+        prediction = await harness.submit("a", durable=False, context=context)
+        lead.on_report(Output("ann/a", b'"12345"'))
+        lead.on_report(Log("ann/a", "stdout", "abcd"))
+        lead.on_report(Output("ann/a", b'"6"'))
+        assert harness.played["predict"].said[-1] == Cancel("ann/a")
+        lead.on_report(Finished("ann/a", "canceled"))
         assert (prediction.status, bytes(prediction.output)) == ("failed", b'"12345"')
         assert "11 bytes are more than the 10" in prediction.error
         assert "ANSWER_BYTES" in prediction.error
         assert harness.budgets.answers.used == harness.budgets.queue.used == 0
-
-    play(scene)
-
-
-def test_what_puts_out_too_much_is_ended_under_its_owners_name(play):
-    async def scene(harness):
-        harness.settings = Settings(answer_bytes=20)
-        harness.budgets = MemoryBudgets.of(harness.settings)
-        harness.dispatcher = harness.open_dispatcher("predict")
-        await harness.submit("a", durable=False, context={OWNER_KEY: "ann"})
-        lead = harness.dispatcher.lead
-        lead.on_report(Output("ann/a", b'"1234567890"'))
-        assert harness.played["predict"].said[-1] == Cancel("ann/a")
 
     play(scene)
 

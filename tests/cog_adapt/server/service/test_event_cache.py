@@ -29,22 +29,6 @@ def test_the_latest_are_kept_and_the_oldest_go_first():
     assert [number for number in range(30) if event_cache.get(f"p{number}")] == list(range(10, 30))
 
 
-def test_one_id_is_kept_once():
-    event_cache = EventCache(most_bytes=10 * SIZE)
-    for name in ("b", *"a" * 30):
-        event_cache.add(ended(name, durable=True))
-    assert present(event_cache.get("a")).data == ended("a", durable=True).completed()
-    assert event_cache.get("b")
-
-
-def test_of_what_is_kept_everything_counts_and_the_largest_is_not_kept():
-    event_cache = EventCache(most_bytes=20 * SIZE)
-    event_cache.add(ended("small", durable=True))
-    event_cache.add(ended("large", size=3 * SIZE, durable=True))
-    assert event_cache.get("small")
-    assert event_cache.get("large") is None
-
-
 def test_what_nobody_can_have_followed_is_not_kept():
     event_cache, followed = EventCache(most_bytes=2**20), ended("followed")
     followed.events.follow()

@@ -27,18 +27,6 @@ def follow(log, after=0):
     return asyncio.run(asyncio.wait_for(collected(log, after), 5))
 
 
-def test_all_that_is_kept_is_replayed_in_order():
-    assert follow(filled(10, 3)) == [1, 2, 3]
-
-
-def test_an_event_keeps_its_number_name_and_data():
-    async def first(log):
-        return (await anext(log.follow()))[0]
-
-    event = asyncio.run(first(filled(10, 1)))
-    assert (event.number, event.name, event.data) == (1, "log", b"1")
-
-
 def test_a_replay_begins_after_the_last_event_that_was_seen():
     log = filled(10, 5)
     assert [follow(log, 3), follow(log, 5), follow(log, 99)] == [[4, 5], [], []]
@@ -56,18 +44,6 @@ def test_a_follower_is_told_how_many_events_are_gone(capacity, after, count):
 @pytest.mark.parametrize(("capacity", "after"), [(3, 2), (0, 5)])
 def test_nothing_is_missing_to_who_has_seen_what_is_gone(capacity, after):
     assert follow(filled(capacity, 5), after) == list(range(after + 1, 6))
-
-
-def test_without_a_replay_only_what_comes_is_told():
-    async def live():
-        log = filled(0, 5, closed=False)
-        following = asyncio.ensure_future(collected(log, None))
-        await asyncio.sleep(0)
-        log.append("log", b"")
-        log.close()
-        return await following
-
-    assert asyncio.run(asyncio.wait_for(live(), 5)) == [6]
 
 
 def test_live_events_come_to_every_follower_while_the_log_is_open():
@@ -112,10 +88,6 @@ def test_a_follower_who_never_reads_costs_a_bounded_queue(monkeypatch):
         return caught.value.count
 
     assert asyncio.run(sleep_and_read()) == 2
-
-
-def test_numbers_go_on_when_old_events_are_dropped():
-    assert filled(2, 7).next_number == 8
 
 
 def test_so_many_may_follow_and_no_more(monkeypatch):

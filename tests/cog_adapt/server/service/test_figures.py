@@ -1,28 +1,13 @@
 """What a server does now, in figures."""
 
-import asyncio
 from datetime import UTC, datetime
 
 from cog_adapt.server.protocol import AskGauges, Gauges
 from cog_adapt.server.service.figures import figures_of, read_gauges
 from cog_adapt.server.service.setup_progress import SetupProgress
-from tests.cog_adapt.server.service.harness import Harness
 
 
-def play(scene, folder):
-    async def story():
-        harness = Harness(folder)
-        await harness.records.register()
-        try:
-            await scene(harness)
-        finally:
-            await harness.webhooks.close()
-            await harness.records.close()
-
-    asyncio.run(asyncio.wait_for(story(), 30))
-
-
-def test_each_worker_has_its_slots_its_queue_and_its_crashes(tmp_path):
+def test_each_worker_has_its_slots_its_queue_and_its_crashes(play):
     async def scene(harness):
         for name in "abc":
             await harness.submit(name, durable=False)
@@ -54,10 +39,10 @@ def test_each_worker_has_its_slots_its_queue_and_its_crashes(tmp_path):
         )
         assert trainer["setup"]["error"] == "no weights"
 
-    play(scene, tmp_path)
+    play(scene)
 
 
-def test_a_worker_that_was_never_started_is_idle(tmp_path):
+def test_a_worker_that_was_never_started_is_idle(play):
     async def scene(harness):
         worker = harness.trainings.lead
         worker.state, worker.setup = "idle", SetupProgress()
@@ -69,10 +54,10 @@ def test_a_worker_that_was_never_started_is_idle(tmp_path):
         assert trainer["state"] == "starting"
         assert trainer["setup"]["started_at"] is not None
 
-    play(scene, tmp_path)
+    play(scene)
 
 
-def test_a_worker_that_does_not_answer_has_no_numbers(tmp_path):
+def test_a_worker_that_does_not_answer_has_no_numbers(play):
     async def scene(harness):
         worker, asked = harness.dispatcher.lead, []
 
@@ -90,4 +75,4 @@ def test_a_worker_that_does_not_answer_has_no_numbers(tmp_path):
         assert await read_gauges(worker) == {}
         assert len(asked) == 2
 
-    play(scene, tmp_path)
+    play(scene)

@@ -85,11 +85,6 @@ def test_an_output_is_kept_where_there_is_one(outputs, status, is_list, output):
     assert to_record(predicted(outputs=outputs, end=end)).output == output
 
 
-def test_without_a_webhook_or_a_deadline_there_is_none():
-    record = to_record(predicted(webhook=None, timeout=None))
-    assert (record.webhook, record.webhook_events, record.deadline) == (None, None, None)
-
-
 def test_what_was_asked_for_comes_back_from_its_record():
     assert to_request(to_record(predicted())) == REQUEST
     assert to_request(to_record(predicted(digest=""))) == REQUEST  # of an old record

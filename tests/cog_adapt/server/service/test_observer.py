@@ -10,9 +10,6 @@ import structlog
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec
-from cog_adapt.server.telemetry.metrics import Metrics
-from cog_adapt.server.telemetry.propagation import TraceHeaders
-from cog_adapt.server.telemetry.traces import PredictionTraces
 
 
 @pytest.mark.parametrize(
@@ -96,23 +93,6 @@ def test_a_prediction_is_counted_and_traced_from_its_acceptance_to_its_end():
         ("step", "adaptation.step", 3),
         ("ended", "failed", "boom"),
     ]
-
-
-def test_where_nothing_is_traced_headers_are_passed_on():
-    async def story():
-        observer = Observer(Metrics(), PredictionTraces(TraceHeaders()))
-        headers = {"traceparent": "a", "cookie": "b"}
-        request = PredictionSpec("p", "train", b"{}", b"{}", headers=headers)
-        prediction = Prediction(request, history=10)
-        observer.accepted(prediction)
-        prediction.start()
-        observer.started(prediction)
-        observer.on_metric(prediction, "adaptation.step", 3)
-        assert observer.headers(prediction) == {"traceparent": "a"}
-        prediction.finish(Finished("p", "succeeded"))
-        observer.finished(prediction)
-
-    asyncio.run(story())
 
 
 def test_what_never_ran_has_no_time_of_a_run():

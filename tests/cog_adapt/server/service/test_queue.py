@@ -3,9 +3,8 @@
 import asyncio
 
 import msgspec
-import pytest
 
-from cog_adapt.server.errors import AtCapacity, QueueFull
+from cog_adapt.server.errors import QueueFull
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from cog_adapt.server.service.slots import Queue
 from tests.cog_adapt.server.service.harness import events_of
@@ -28,17 +27,6 @@ def positions(prediction):
     return [msgspec.json.decode(event.data)["position"] for event in events]
 
 
-@pytest.mark.parametrize(("excess", "has_room"), [(-3, True), (1, True), (2, False), (3, False)])
-def test_so_many_more_than_slots_may_wait(excess, has_room):
-    assert Queue(2).has_room(excess) is has_room
-
-
-def test_where_nothing_may_wait_the_refusal_is_cogs():
-    refusal = Queue(0).refusal(0)
-    assert isinstance(refusal, AtCapacity)
-    assert str(refusal) == "At capacity - all prediction slots busy"
-
-
 def test_a_full_queue_says_how_many_wait_how_many_may_and_when_to_come_back():
     refusal = Queue(5).refusal(7)
     assert isinstance(refusal, QueueFull)
@@ -50,12 +38,6 @@ def test_places_count_from_one():
     queue = filled(3)
     assert [queue.place(each) for each in queue] == [1, 2, 3]
     assert queue.place(filled(1)[0]) is None
-
-
-def test_the_last_one_gets_its_place_alone():
-    queue = filled(3)
-    queue.publish_last_position()
-    assert [positions(each) for each in queue] == [[], [], [3]]
 
 
 def test_the_first_hundred_get_their_places():

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cog_adapt.server.errors import IdInUse, NotRecorded, StorageError, TakenOverError
-from cog_adapt.server.protocol import Finished, Log, Output
+from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.prediction import PredictionSpec
 from tests.cog_adapt.waiting import assert_stays_so, until
 
@@ -126,50 +126,6 @@ def test_a_beginning_that_is_another_servers_is_left_to_it(play):
         harness.dispatcher.lead.on_report(Finished("block", "succeeded"))
         await harness.flush()
         assert (harness.model.runs, taken.status) == (["block"], "failed")
-
-    play(scene)
-
-
-@pytest.mark.parametrize(
-    ("request_of", "events"),
-    [
-        ({}, ["start", "output", "logs", "completed"]),
-        ({"events": frozenset({"output"})}, ["output"]),
-        ({"events": frozenset()}, []),
-        ({"webhook": None}, []),
-    ],
-)
-def test_only_what_was_asked_for_is_announced(play, request_of, events):
-    async def scene(harness):
-        announced = []
-        harness.webhooks.announce = lambda each: announced.append(each.event)
-        harness.webhooks.complete = lambda delivery: announced.append(delivery.event)
-        prediction = await harness.submit("a", **{"webhook": URL, **request_of})
-        await harness.flush()
-        for report in (Output("a", b"1"), Log("a", "stdout", "x"), Finished("a", "succeeded")):
-            harness.dispatcher.lead.on_report(report)
-        await prediction.written
-        await harness.flush()
-        assert announced == events
-
-    play(scene)
-
-
-def test_webhooks_are_announced_from_the_start_on_and_the_last_one_is_kept(play):
-    async def scene(harness):
-        completed: list[Any]
-        announced, completed = [], []
-        harness.webhooks.announce = lambda each: announced.append(each.event)
-        harness.webhooks.complete = completed.append
-        prediction = await harness.submit("a", durable=False, webhook=URL)
-        harness.dispatcher.lead.on_report(Output("a", b"1"))
-        harness.dispatcher.lead.on_report(Log("a", "stdout", "x"))
-        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
-        await prediction.written
-        assert announced == ["start", "output", "logs"]
-        (owed,) = await harness.records.deliveries("a", "predict")
-        assert [each.id for each in completed] == [owed.id]
-        assert (owed.event, owed.url) == ("completed", URL)
 
     play(scene)
 

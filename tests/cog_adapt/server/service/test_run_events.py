@@ -6,21 +6,6 @@ import structlog
 from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready, SetupFailed
 
 
-def test_several_that_run_again_keep_their_order(play):
-    async def scene(harness):
-        harness.dispatcher.lead.slots = 3
-        for name in "abc":
-            await harness.submit(name, retries=1)
-            await harness.flush()
-        harness.crash()
-        assert [each.id for each in harness.dispatcher.waiting] == ["a", "b", "c"]
-        assert [each.retries_left for each in harness.dispatcher.waiting] == [0, 0, 0]
-        assert [each.crashes for each in harness.dispatcher.waiting] == [1, 1, 1]
-        assert (await harness.records.get("a", "predict")).retries_left == 0
-
-    play(scene)
-
-
 def test_a_failed_setup_ends_what_waits_and_later_work_starts_the_process_again(play):
     async def scene(harness):
         harness.dispatcher.lead.state, harness.dispatcher.lead.ready = "starting", None
@@ -31,24 +16,6 @@ def test_a_failed_setup_ends_what_waits_and_later_work_starts_the_process_again(
         assert harness.model.starts == 1
         harness.crash()
         assert harness.model.starts == 2
-
-    play(scene)
-
-
-def test_reports_change_their_prediction(play):
-    async def scene(harness):
-        prediction = await harness.submit("a", durable=False)
-        lead = harness.dispatcher.lead
-        lead.on_report(Output("a", b"1"))
-        lead.on_report(Log("a", "stderr", "careful\n"))
-        lead.on_report(Metric("a", "tokens", b"2", "increment"))
-        assert ([bytes(each) for each in prediction.outputs], prediction.logs) == (
-            [b"1"],
-            "careful\n",
-        )
-        assert prediction.metrics == {"tokens": 2}
-        lead.on_report(Finished("a", "succeeded", predict_time=1.0))
-        assert (prediction.status, prediction.done.done()) == ("succeeded", True)
 
     play(scene)
 

@@ -60,16 +60,6 @@ def test_who_asks_too_early_or_too_late_is_told_which_and_where_to_read_more(pla
     play(scene)
 
 
-def test_each_kind_has_its_dispatcher_and_the_main_one_speaks_for_the_server(play):
-    async def scene(harness):
-        service = harness.service
-        assert service.dispatcher("predict") is service.main is harness.dispatcher
-        assert service.dispatcher("train") is harness.trainings
-        assert service.worker is harness.dispatcher.lead
-
-    play(scene)
-
-
 @pytest.mark.parametrize(("strict", "mode"), [(True, "train"), (False, "train"), (True, "predict")])
 def test_only_cogs_server_that_trains_trains_whatever_the_path(play, strict, mode):
     async def scene(harness):
@@ -81,16 +71,6 @@ def test_only_cogs_server_that_trains_trains_whatever_the_path(play, strict, mod
         assert service.dispatcher(mode) is harness.trainings
         expected = harness.trainings if strict and mode == "train" else None
         assert service.dispatcher(other) is expected
-
-    play(scene)
-
-
-def test_what_is_in_flight_is_found_by_its_id_and_kind(play):
-    async def scene(harness):
-        training = await harness.submit("a", "train")
-        service = harness.service
-        assert service.find("a") is service.find("a", "train") is training
-        assert service.find("a", "predict") is service.find("b") is None
 
     play(scene)
 
@@ -114,17 +94,6 @@ def test_a_cancel_reaches_every_kind(play):
         assert harness.service.cancel("a") is True
         assert [each.is_cancelled for each in both] == [True, True]
         assert harness.service.cancel("b") is False
-
-    play(scene)
-
-
-def test_the_schema_is_the_predictors_once_it_is_known(play):
-    async def scene(harness):
-        service = harness.service
-        assert service.schema() == {}
-        harness.dispatcher.lead.description = Described(SCHEMA, 1, is_async=False)
-        assert service.schema() == msgspec.json.decode(SCHEMA)
-        assert service.schema() is service.schema()
 
     play(scene)
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from cog_adapt.server.errors import QueueFull
 from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Ready
 from tests.cog_adapt.server.service.harness import events_of
 
@@ -84,44 +83,6 @@ def test_of_a_dispatcher_that_has_given_up_nothing_reaches_the_model(play):
     play(scene)
 
 
-def test_one_owner_leaves_a_quarter_of_the_slots_to_the_others(play):
-    async def scene(harness):
-        harness.dispatcher.waiting.most = 10
-        await fill(harness, [f"one/{n}" for n in range(9)], slots=8)
-        assert len(harness.dispatcher.lead.running) == 6
-        await harness.submit("of another", durable=False, context={OWNER_KEY: "two"})
-        assert list(harness.dispatcher.lead.running)[6:] == ["two/of another"]
-        end_all(harness)
-        assert len(harness.model.runs) == 10
-
-    play(scene)
-
-
-def test_a_queue_that_one_owner_has_filled_keeps_nobody_else_from_a_free_slot(play):
-    async def scene(harness):
-        harness.dispatcher.waiting.most, harness.dispatcher.lead.slots = 2, 8
-        for number in range(8):
-            await harness.submit(str(number), durable=False, context={OWNER_KEY: "one"})
-        assert len(harness.dispatcher.lead.running) == 6
-        with pytest.raises(QueueFull, match="2 predictions wait; at most 2 may"):
-            await harness.submit("8", durable=False, context={OWNER_KEY: "one"})
-        for name in "ab":
-            await harness.submit(name, durable=False, context={OWNER_KEY: "two"})
-        assert len(harness.dispatcher.lead.running) == 8
-        with pytest.raises(QueueFull, match="2 predictions wait"):
-            await harness.submit("c", durable=False, context={OWNER_KEY: "two"})
-
-    play(scene)
-
-
-def test_who_has_no_owner_may_take_every_slot(play):
-    async def scene(harness):
-        await fill(harness, "abcde", slots=4)
-        assert list(harness.dispatcher.lead.running) == ["a", "b", "c", "d"]
-
-    play(scene)
-
-
 def test_where_nobody_can_wait_one_owner_may_take_every_slot(play):
     async def scene(harness):
         harness.dispatcher.waiting.most, harness.dispatcher.lead.slots = 0, 4
@@ -167,28 +128,6 @@ def test_who_waits_gets_a_new_place_when_one_begins(play):
     play(scene)
 
 
-def test_what_a_client_waits_for_starts_at_once_and_is_told_so(play):
-    async def scene(harness):
-        prediction = await harness.submit("a", durable=False)
-        assert (prediction.status, harness.model.runs) == ("processing", ["a"])
-        assert [event.name for event in events_of(prediction)] == ["start"]
-        lead = harness.dispatcher.lead
-        assert (lead.running, lead.beginning) == ({"a": prediction}, {})
-
-    play(scene)
-
-
-def test_what_begins_holds_its_slot_until_it_is_on_disk(play):
-    async def scene(harness):
-        prediction = await harness.submit("a")
-        lead = harness.dispatcher.lead
-        assert (lead.beginning, lead.free_slots) == ({"a": prediction}, 0)
-        await harness.flush()
-        assert (lead.beginning, lead.running) == ({}, {"a": prediction})
-
-    play(scene)
-
-
 def test_a_process_that_does_not_hear_ends_the_handing_out(play):
     async def scene(harness):
         harness.dispatcher.lead.slots = 2
@@ -199,78 +138,6 @@ def test_a_process_that_does_not_hear_ends_the_handing_out(play):
         assert first.status == "starting"
 
     play(scene)
-
-
-def test_all_that_waits_can_be_failed_with_one_reason(play):
-    async def scene(harness):
-        harness.model.takes_work = False
-        waiting = [await harness.submit(name, durable=False) for name in "ab"]
-        harness.dispatcher.slots.fail_waiting_if_given_up()
-        assert len(harness.dispatcher.waiting) == 2
-        harness.dispatcher.slots.fail_waiting("no more")
-        assert [(each.status, each.error) for each in waiting] == [("failed", "no more")] * 2
-        assert not harness.dispatcher.waiting
-
-    play(scene)
-
-
-def test_after_the_close_what_runs_has_failed_with_its_reason(play):
-    async def scene(harness):
-        running = await harness.submit("a", durable=False)
-        waiting = await harness.submit("b", durable=False)
-        harness.dispatcher.slots.close("over")
-        assert (running.error, waiting.error) == ("over", "over")
-        assert harness.model.said[1:] == [Cancel("a")]
-        await harness.submit("c", durable=False)
-        assert harness.model.runs == ["a"]
-
-    play(scene)
-
-
-def test_slots_are_filled_in_one_go_and_a_cancel_before_the_start_is_one(play):
-    async def scene(harness):
-        harness.model.takes_work = False
-        durable = [await harness.submit(name) for name in "ab"]
-        harness.dispatcher.lead.slots, harness.model.takes_work = 2, True
-        harness.dispatcher.slots.advance()
-        assert list(harness.dispatcher.lead.beginning) == ["a", "b"]
-        harness.dispatcher.cancel("a")
-        await harness.flush()
-        assert (durable[0].status, harness.model.runs) == ("canceled", ["b"])
-
-    play(scene)
-
-
-def test_what_was_in_a_crash_runs_alone_until_it_has_ended(play):
-    async def scene(harness):
-        lead, model = harness.dispatcher.lead, harness.model
-        lead.slots = 3
-        ran = [await harness.submit(name, durable=False, retries=5) for name in "ab"]
-        model.said.clear()
-        harness.crash()
-        ran.append(await harness.submit("c", durable=False))
-        await harness.set_up_again()
-        for alone in "ab":
-            assert list(lead.running) == [alone]
-            harness.dispatcher.end(lead.running[alone], Finished(alone, "succeeded"))
-        await harness.submit("d", durable=False)
-        assert list(lead.running) == ["c", "d"]
-
-    play(scene)
-
-
-def test_twenty_requests_of_one_owner_do_not_starve_another(play):
-    async def scene(harness):
-        lead = harness.dispatcher.lead
-        await fill(harness, [f"ann/{number}" for number in range(22)], slots=2)
-        await harness.submit("late", durable=False, context={OWNER_KEY: "bob"})
-        assert list(lead.running) == ["ann/0", "ann/1"]
-        end(harness, "ann/0")
-        assert list(lead.running) == ["ann/1", "bob/late"]
-        end(harness, "ann/1")
-        assert list(lead.running) == ["bob/late", "ann/2"]
-
-    play(scene, max_queue=30)
 
 
 def test_what_begins_counts_for_its_owner(play):
@@ -297,64 +164,6 @@ def test_owners_take_turns_and_requests_of_one_keep_their_order(play, slots):
         assert harness.model.runs == ["ann/1", "bob/1", "carl/1", "ann/2", "bob/2", "ann/3"]
 
     play(scene, max_queue=9)
-
-
-def test_of_owners_with_as_many_running_who_was_served_longest_ago_is_next(play):
-    async def scene(harness):
-        await fill(harness, ["carl/1", "ann/1", "bob/1", "carl/2", "bob/2", "ann/2"], slots=3)
-        end_all(harness)
-        assert harness.model.runs == ["carl/1", "ann/1", "bob/1", "carl/2", "ann/2", "bob/2"]
-
-    play(scene, max_queue=9)
-
-
-def test_without_owners_requests_start_in_the_order_of_their_arrival(play):
-    async def scene(harness):
-        await fill(harness, "cabfde", slots=2)
-        end_all(harness)
-        assert harness.model.runs == list("cabfde")
-
-    play(scene, max_queue=9)
-
-
-def test_what_waits_again_is_the_first_of_its_owner_and_of_no_other(play):
-    async def scene(harness):
-        lead, slots = harness.dispatcher.lead, harness.dispatcher.slots
-        await fill(harness, ["ann/1", "ann/2", "ann/3", "bob/1"], slots=1)
-        again = lead.running.pop("ann/1")
-        slots.requeue(again)
-        lead.running["ann/0"] = again  # so ann has one that runs
-        lead.slots = 4
-        slots.advance()
-        assert harness.model.runs[1:] == ["bob/1", "ann/1", "ann/2"]
-
-    play(scene)
-
-
-def test_what_has_to_run_alone_is_not_overtaken_once_it_is_chosen(play):
-    async def scene(harness):
-        lead, slots = harness.dispatcher.lead, harness.dispatcher.slots
-        await fill(harness, ["ann/1", "bob/1", "bob/2", "ann/2"], slots=2)
-        again = lead.running.pop("ann/1")
-        again.crashes = 1
-        slots.requeue(again)
-        slots.advance()
-        assert list(lead.running) == ["bob/1"]
-        end(harness, "bob/1")
-        assert list(lead.running) == ["ann/1"]
-        end(harness, "ann/1")
-        assert list(lead.running) == ["bob/2", "ann/2"]
-
-    play(scene)
-
-
-def test_a_position_counts_who_came_before(play):
-    async def scene(harness):
-        await fill(harness, ["ann/1", "ann/2", "bob/1", "ann/3"], slots=2)
-        waiting = harness.dispatcher.waiting
-        assert {each.run_id: waiting.place(each) for each in waiting} == {"ann/2": 1, "ann/3": 2}
-
-    play(scene)
 
 
 def test_nothing_is_chosen_while_all_slots_are_taken(play, monkeypatch):

@@ -8,15 +8,9 @@ from cog_adapt.server.protocol import (
     AskHealth,
     Cancel,
     Described,
-    Finished,
     Health,
-    Log,
-    Metric,
-    Output,
     Ready,
-    Run,
     SetupFailed,
-    SetupLog,
 )
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from cog_adapt.server.service.worker import Worker
@@ -116,34 +110,6 @@ def test_before_its_setup_and_after_its_death_the_process_gets_no_work(play):
     play(scene)
 
 
-def test_a_run_is_handed_over_with_its_input_and_context(play):
-    async def scene(worker, process, _):
-        set_up(worker)
-        one = prediction("a")
-        assert worker.run(one) is True
-        assert process.said == [Run("a", b'{"a":1}', {"c": "d"}, "a")]
-        assert worker.running == {"a": one}
-        process.hears = False
-        assert worker.run(prediction("b")) is False
-        assert worker.running == {"a": one}
-
-    play(scene)
-
-
-def test_what_was_in_a_crash_has_the_worker_for_itself(play):
-    async def scene(worker, _, __):
-        set_up(worker)
-        assert worker.takes(prediction("a", crashes=1))
-        worker.run(prediction("b"))
-        assert worker.takes(prediction("c"))
-        assert not worker.takes(prediction("a", crashes=1))
-        worker.running.clear()
-        worker.beginning["a"] = prediction("a", crashes=1)
-        assert not worker.takes(prediction("c"))
-
-    play(scene)
-
-
 def test_only_what_runs_here_is_cancelled(play):
     async def scene(worker, process, _):
         set_up(worker)
@@ -175,39 +141,6 @@ def test_a_worker_starts_once_and_again_after_a_setup_that_failed(play):
     play(scene)
 
 
-@pytest.mark.parametrize(
-    "report",
-    [Log("a", "stdout", "x"), Output("a", b"1"), Metric("a", "m", b"1"), Finished("a", "failed")],
-)
-def test_reports_of_runs_are_passed_on(play, report):
-    async def scene(worker, _, calls):
-        worker.on_report(report)
-        assert calls == [("run report", worker, report)]
-
-    play(scene)
-
-
-def test_what_is_printed_in_the_setup_is_its_log(play):
-    async def scene(worker, _, calls):
-        worker.start()
-        worker.on_report(SetupLog("stdout", "x"))
-        assert (worker.setup.logs, calls) == ("x", [])
-
-    play(scene)
-
-
-@pytest.mark.parametrize(("given", "slots"), [(None, 5), (2, 2), (1, 1)])
-def test_the_code_says_how_many_slots_there_are_unless_the_operator_does(play, given, slots):
-    async def scene(worker, _, __):
-        assert worker.slots == (given or 1)
-        worker.start()
-        description = Described(b"{}", 5, is_async=True)
-        worker.on_report(description)
-        assert (worker.slots, worker.description) == (slots, description)
-
-    play(scene, given)
-
-
 @pytest.mark.parametrize("state", ["stopped", "setup failed"])
 def test_what_comes_too_late_from_a_setup_changes_nothing(play, state):
     async def scene(worker, _, calls):
@@ -218,19 +151,6 @@ def test_what_comes_too_late_from_a_setup_changes_nothing(play, state):
         assert (worker.state, worker.ready, worker.description, calls) == (state, None, None, [])
 
     play(scene)
-
-
-def test_a_setup_that_takes_too_long_fails_once_and_is_not_tried_again(play):
-    async def scene(worker, process, calls):
-        worker.start()
-        await until(lambda: process.kills)
-        assert calls == [("setup failed", "worker setup timed out after 0.05 s")]
-        assert "timed out" in worker.setup.logs
-        die(worker, process)
-        await assert_stays_so(lambda: worker.state == "setup failed", 0.15)
-        assert (worker.crashes, process.starts, len(process.kills)) == (0, 1, 1)
-
-    play(scene, cog_setup_timeout=0.05)
 
 
 def test_a_setup_in_time_is_not_ended_afterwards(play):
@@ -268,19 +188,6 @@ def test_a_process_is_started_again_until_it_has_died_too_often(play, pauses):
         assert pauses == [(1, 2), (2, 2)]
         assert [call[0] for call in calls] == ["ready", "exit", "ready", "exit", "ready"]
         assert [call[2] for call in calls if call[0] == "ready"] == [False, True, True]
-
-    play(scene, max_crashes=2)
-
-
-def test_work_that_has_ended_begins_a_new_row_of_crashes(play, pauses):
-    async def scene(worker, process, _):
-        set_up(worker)
-        for _ in range(3):
-            die(worker, process)
-            assert worker.state == "crashed"
-            await come_back(worker, process)
-            worker.forgive_crashes()
-        assert (worker.crashes, pauses) == (3, [(1, 2)] * 3)
 
     play(scene, max_crashes=2)
 

@@ -98,16 +98,6 @@ def test_a_run_is_reported_until_its_end_and_a_stop_lets_it_end(play):
     play(scene)
 
 
-def test_a_cancel_reaches_the_run_that_was_sent_before_it(play):
-    async def scene(process, reports, _):
-        assert process.send(Run("a", b'{"seconds":30}', {}))
-        process.send(Cancel("a"))
-        await until(lambda: isinstance(reports[-1], Finished))
-        assert (reports[-1].id, reports[-1].status) == ("a", "canceled")
-
-    play(scene)
-
-
 def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_path):
     async def scene(process, _, exits):
         children = [int(each) for each in (tmp_path / "child").read_text().split()]
@@ -285,10 +275,6 @@ def test_others_have_their_turn_before_and_after_each_large_output(meet):
     others = [number for number, kind in turns if kind is not Output]
     assert len(set(larges)) == len(larges) == len(others) == 3
     assert not {*larges} & {others[0], others[-1]}
-
-
-def test_the_test_can_see_a_process():
-    assert is_alive(os.getpid())
 
 
 TICKING = """

@@ -1,6 +1,5 @@
 import contextlib
 import multiprocessing
-import os
 import socket
 import textwrap
 from collections import deque
@@ -151,7 +150,3 @@ def is_alive(process):
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def nothing_in(folder):
-    return not os.listdir(folder)

@@ -57,21 +57,6 @@ def main(*lines):
     return "async def main():\n" + "".join(f"  {line}\n" for line in lines)
 
 
-def test_setup_and_runs_share_one_loop(model):
-    code = main("return asyncio.get_running_loop() is self.loop")
-    assert model.run(code=code).output is True
-
-
-def test_an_async_generator_streams_while_it_runs(generator, tmp_path):
-    gate = tmp_path / "gate"
-    generator.start(gate=str(gate))
-    heard = generator.hear_until(Output)
-    gate.touch()
-    reports = Reports(heard + generator.hear_until(Finished))
-    assert reports.output == [1, 2]
-    assert reports.logs == "closed\n"
-
-
 def test_an_async_generator_is_closed_by_a_cancel(generator, tmp_path):
     generator.start(gate=str(tmp_path / "never"))
     heard = generator.hear_until(Output)
@@ -120,31 +105,6 @@ def test_a_task_that_exits_does_not_end_the_loop(model):
         )
     )
     assert model.run(code="out = 1").output == 1
-
-
-def test_runs_go_on_at_the_same_time_and_logs_and_metrics_stay_apart(model):
-    for id in "abc":
-        model.start(
-            id,
-            code=main(
-                "for n in range(20):",
-                f"  print('{id}', n)",
-                "  await asyncio.sleep(0.001)",
-                f"self.record_metric('name', '{id}')",
-                f"return '{id}'",
-            ),
-        )
-    heard = [report for _ in "abc" for report in model.hear_until(Finished)]
-    starts = [heard.index(next(report for report in heard if report.id == id)) for id in "abc"]
-    ends = [at for at, report in enumerate(heard) if isinstance(report, Finished)]
-    assert max(starts) < min(ends)
-    for id in "abc":
-        reports = Reports([report for report in heard if getattr(report, "id", None) == id])
-        assert reports.logs == "".join(f"{id} {n}\n" for n in range(20))
-        assert reports.output == id
-        assert [each.value for each in reports.reports if isinstance(each, Metric)] == [
-            f'"{id}"'.encode()
-        ]
 
 
 def test_a_long_list_lets_other_runs_through(model):

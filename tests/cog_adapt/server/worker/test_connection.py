@@ -46,26 +46,6 @@ def log(number):
     return Log("p", "stdout", f"{number}\n")
 
 
-def test_programs_do_not_inherit_the_socket(ends):
-    assert not ends.socket.get_inheritable()
-    assert ends.socket.getblocking()
-
-
-def test_a_report_is_sent_by_a_thread_of_its_own(ends):
-    ends.connection.send(log(1))
-    assert ends.receive(1) == [log(1)]
-
-
-def test_a_fork_that_comes_out_of_a_run_ends(ends, monkeypatch):
-    abandoned = []
-    monkeypatch.setattr(ends.connection, "abandon", lambda: abandoned.append(1))
-    ends.connection.leave_if_forked()
-    assert abandoned == []
-    monkeypatch.setattr(os, "getpid", lambda: PARENT + 1)
-    ends.connection.leave_if_forked()
-    assert abandoned == [1]
-
-
 def test_the_thread_ends_the_process_where_the_front_is_gone(ends, monkeypatch):
     abandoned = threading.Event()
     monkeypatch.setattr(ends.connection, "abandon", abandoned.set)

@@ -120,18 +120,6 @@ print(one.exitcode, two.returncode)
     assert front.run(code=code).logs == "-15 -15\n"
 
 
-def test_setup_prints_its_last_line_before_it_is_ready(launch):
-    front = launch(
-        "import sys\nclass Runner:\n"
-        "  def setup(self): sys.stdout.write('tail')\n"
-        "  def run(self) -> str: return ''\n"
-        "  def healthcheck(self): return True\n",
-        ready=False,
-    )
-    *_, log, ready = front.hear_until(Ready, SetupFailed)
-    assert (log, ready) == (SetupLog("stdout", "tail"), Ready(None, has_healthcheck=True))
-
-
 def test_a_setup_that_fails_its_self_test_tells_what_that_found(launch):
     front = launch(
         """
@@ -252,3 +240,15 @@ def test_a_front_that_says_what_is_no_request_is_left(launch):
     front.socket.sendall(to_frame(Health()))
     front.process.join(SECONDS)
     assert front.process.exitcode == 1
+
+
+def test_setup_prints_its_last_line_before_it_is_ready(launch):
+    front = launch(
+        "import sys\nclass Runner:\n"
+        "  def setup(self): sys.stdout.write('tail')\n"
+        "  def run(self) -> str: return ''\n"
+        "  def healthcheck(self): return True\n",
+        ready=False,
+    )
+    *_, log, ready = front.hear_until(Ready, SetupFailed)
+    assert (log, ready) == (SetupLog("stdout", "tail"), Ready(None, has_healthcheck=True))

@@ -44,28 +44,6 @@ def encode(value):
     return json.loads(to_json(value, DataUrls()))
 
 
-@pytest.mark.parametrize(
-    ("value", "plain"),
-    [
-        (Colour.RED, "red"),
-        (NOON, "2026-01-02T12:00:00"),
-        (Answer("a", NOON), {"text": "a", "at": "2026-01-02T12:00:00"}),
-        (Settings(size=2), {"size": 2, "nested": {}}),
-        (Point(1.5, Colour.RED), {"x": 1.5, "colour": "red"}),
-        ({"s": {1}, "t": (1, 2), "g": (n for n in [1])}, {"s": [1], "t": [1, 2], "g": [1]}),
-        ({1: 2, None: 3, False: 4}, {"1": 2, "null": 3, "false": 4}),
-        (np.int64(3), 3),
-        (np.float64(0.5), 0.5),
-        (np.array([[1, 2]]), [[1, 2]]),
-        (np.array(["a"]), ["a"]),
-        (2**70, 2**70),
-        ([True, None, "é", 1.5], [True, None, "é", 1.5]),
-    ],
-)
-def test_what_cog_takes_becomes_json(value, plain):
-    assert encode(value) == plain
-
-
 @pytest.mark.parametrize("value", [[], [1], (1,), iter([1]), (n for n in [1]), map(str, [1])])
 def test_these_are_many_outputs(value):
     assert is_many(value)
@@ -101,6 +79,10 @@ class Ratio(float):
         (frozenset([1]), [1]),
         ([1, 2.0, "x", True, None], [1, 2.0, "x", True, None]),
         ({1.5: [(1,), {2}]}, {"1.5": [[1], [2]]}),
+        ({1: 2, None: 3, False: 4}, {"1": 2, "null": 3, "false": 4}),
+        ({"g": (n for n in [1]), "i": 2**70}, {"g": [1], "i": 2**70}),
+        ((NOON, Point(1.5, Colour.RED)), ["2026-01-02T12:00:00", {"x": 1.5, "colour": "red"}]),
+        (np.array(["a"]), ["a"]),
         ({True: {"b": [Colour.RED]}}, {"true": {"b": ["red"]}}),
     ],
 )
@@ -200,10 +182,3 @@ def test_files_become_data_urls_wherever_they_are(tmp_path):
             "bytes": hi,
             "text": hi,
         }
-
-
-def test_a_missing_file_and_a_folder_are_errors(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        encode(tmp_path / "missing")
-    with pytest.raises(IsADirectoryError):
-        encode(tmp_path)

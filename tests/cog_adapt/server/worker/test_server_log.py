@@ -6,7 +6,6 @@ import os
 import threading
 
 import pytest
-import tqdm
 
 from cog_adapt.server.worker.server_log import ServerLog
 from tests.cog_adapt.contract.serving import serving
@@ -77,27 +76,12 @@ def test_the_two_streams_do_not_mix(log, own):
     assert told(own) == ["err", "out"]
 
 
-def test_a_flush_ends_a_line_but_no_progress_bar(log, own):
-    for text in ("waits", "\n", "\r 1%", "\r 2%"):
-        log.write("stderr", text)
-        log.flush("stderr")
-    assert told(own) == ["waits"]
-    log.write("stderr", "\r100%\n")
-    assert told(own) == ["waits", "100%"]
-
-
 @pytest.mark.parametrize(
     ("text", "state"), [("a\r\n", "a"), ("a\rb\n", "b"), ("a\rb\r\n", "b"), ("\ra\n", "a")]
 )
 def test_of_a_line_that_was_written_again_the_last_state_is_told(log, own, text, state):
     log.write("stdout", text)
     assert told(own) == [state]
-
-
-def test_a_bar_that_is_wiped_is_not_told(log, own):
-    log.write("stderr", "\r100%\r    \r")
-    log.close()
-    assert told(own) == []
 
 
 def test_the_end_tells_what_waits(log, own):
@@ -137,21 +121,6 @@ def test_for_people_it_is_text_as_it_was_printed(own):
         log.flush("stderr")
     log.close()
     assert own.getvalue() == "a\n\r 1%\r 2%\\ud800"
-
-
-def test_tqdms_bar_is_told_once(log, own):
-    class Stream(io.StringIO):
-        def write(self, text):
-            log.write("stderr", text)
-            return len(text)
-
-        def flush(self):
-            log.flush("stderr")
-
-    for _ in tqdm.tqdm(range(5), desc="bar", mininterval=0, file=Stream()):
-        pass
-    (entry,) = told(own)
-    assert entry.startswith("bar: 100%|")
 
 
 def test_a_fork_waits_for_no_lock_and_tells_nothing_of_its_parents(monkeypatch):
