@@ -31,6 +31,18 @@ def end_all(harness):
         end(harness, running[0])
 
 
+def test_requests_without_an_owner_may_take_every_slot_and_one_owner_leaves_a_quarter(play):
+    async def scene(harness):
+        harness.dispatcher.waiting.most = 20
+        await fill(harness, "abcdefghi", slots=8)
+        assert len(harness.dispatcher.lead.running) == 8
+        end_all(harness)
+        await fill(harness, [f"ada/{name}" for name in "jklmnopqr"], slots=8)
+        assert len(harness.dispatcher.lead.running) == 6
+
+    play(scene)
+
+
 def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play):
     async def scene(harness):
         harness.model.hears = False
