@@ -1,4 +1,4 @@
-"""Branch coverage by room: lists the rooms of the runner, the server and the check below 95 %.
+"""Branch coverage by room: lists the rooms of both packages below 95 %.
 
 `python -m bench.house.room_coverage server/records runner/heads` runs the tests of two rooms, and
 measures these; without a room all tests run, which takes an hour or more. The processes that tests
@@ -20,6 +20,8 @@ LIMIT = 95.0
 _ROOTS = {
     "runner": (Path("cog_adapt/runner"), Path("tests/cog_adapt/runner")),
     "server": (Path("cog_adapt/server"), Path("tests/cog_adapt/server")),
+    "lm": (Path("cog_adapt/lm"), Path("tests/cog_adapt/lm")),
+    "command": (Path("cog_adapt/command"), Path("tests/cog_adapt/command")),
     "gradient_check": (Path("gradient_check"), Path("gradient_check/tests")),
 }
 _SETTINGS = """\
@@ -29,7 +31,7 @@ parallel = true
 sigterm = true
 patch = subprocess, _exit
 data_file = {folder}/data
-source = cog_adapt/runner, cog_adapt/server, gradient_check
+source = cog_adapt/runner, cog_adapt/server, cog_adapt/lm, cog_adapt/command, gradient_check
 omit = gradient_check/tests/*
 disable_warnings = no-data-collected, module-not-measured, already-imported
 [report]
@@ -135,10 +137,14 @@ def main() -> int:
     """Run the tests, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rooms", nargs="*", help="such as server/records; all without any")
-    rooms = parser.parse_args().rooms
+    parser.add_argument("--report", type=Path, help="keeps coverage's JSON: the lines missing")
+    given = parser.parse_args()
+    rooms = given.rooms
     tests = tests_of(rooms)
     with tempfile.TemporaryDirectory() as folder:
         code, report = _measure(tests, Path(folder))
+    if given.report is not None:
+        given.report.write_text(json.dumps(report))
     measured = [each for each in rooms_of(report) if not rooms or each.name in rooms]
     print(table_of(measured))
     below = [each.name for each in measured if each.percent < LIMIT]
