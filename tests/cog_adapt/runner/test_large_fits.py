@@ -22,10 +22,10 @@ def test_predictions_are_answered_while_a_head_is_fitted_to_many_examples(monkey
     began, answered = threading.Event(), threading.Event()
     fit = closed_form.fit_classes
 
-    def waiting(*given, **named):
+    def waiting(*features, **options):
         began.set()
         assert answered.wait(60)
-        return fit(*given, **named)
+        return fit(*features, **options)
 
     monkeypatch.setattr(FIT, waiting)
     rows = separated(1_200)
@@ -45,9 +45,9 @@ def test_a_large_fit_has_a_lower_priority_than_predictions(monkeypatch):
     found = []
     fit = closed_form.fit_classes
 
-    def noting(*given, **named):
+    def noting(*features, **options):
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        return fit(*given, **named)
+        return fit(*features, **options)
 
     monkeypatch.setattr(FIT, noting)
     with ModelRunner(Featured(), RunnerSettings(device=DEVICE)) as runner:
@@ -56,7 +56,7 @@ def test_a_large_fit_has_a_lower_priority_than_predictions(monkeypatch):
 
 
 def test_what_a_fit_raises_reaches_the_caller(monkeypatch):
-    def failing(*_, **__):
+    def failing(*_features, **_options):
         raise MemoryError("no room for the fit")
 
     monkeypatch.setattr(FIT, failing)
