@@ -59,6 +59,24 @@ def test_an_owner_sees_its_own_adapters_and_none_sees_all(store, adapters):
     assert adapters.describe("eve") == adapters.describe("") == []
 
 
+def test_the_metadata_of_another_process_is_taken_over_and_its_removal_too(store, tmp_path):
+    changed = []
+    adapter_id = put(store, 1)
+    other = AdapterStore(tmp_path / "adapters")
+    here, there = adapters_of(store), adapters_of(other)
+    assert [known["id"] for known in there.describe("ann")] == [adapter_id]
+    there.watch(lambda *change: changed.append(change))
+    there.note("ann", adapter_id, here.change("ann", adapter_id, {"notes": "the best"}))
+    assert there.describe("ann")[0]["notes"] == "the best"
+    assert changed == []
+    here.remove("ann", adapter_id)
+    there.note("ann", adapter_id, None)
+    assert there.describe("ann") == []
+    with pytest.raises(AdapterNotFound):
+        other.get(adapter_id, "ann")
+    assert changed == [("ann", adapter_id, None)]
+
+
 def refusals(adapters, tmp_path, adapter_id):
     calls = (
         lambda: adapters.export("bob", adapter_id, "safetensors", tmp_path),
