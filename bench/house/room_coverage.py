@@ -27,7 +27,10 @@ _ROOTS = {
 }
 # Tests of a root that lie outside its folder of tests.
 _BESIDE = {
-    "runner": ("decoders", "test_inputs_bounded.py", "test_pixels_bounded.py", "test_mistakes.py"),
+    "runner": (
+        *("decoders", "test_inputs_bounded.py", "test_pixels_bounded.py", "test_mistakes.py"),
+        "test_labels_apart.py",
+    ),
 }
 # Questions are data: each is a module that is asked about, and `make exam` asks all.
 _QUESTIONS = (
