@@ -122,7 +122,10 @@ def test_the_size_is_that_of_the_header(form):
 def test_odd_headers_are_read_as_pillow_reads_them():
     how: dict[str, Any] = {"exif": b"Exif\0\0" + b"x" * 60_000, "comment": b"c" * 60_000}
     odd = [picture("JPEG", **how), picture("JPEG", progressive=True)]
-    odd += [picture("WEBP", lossless=True), picture("WEBP", exif=b"Exif\0\0")]
+    odd += [picture("WEBP", lossless=True), picture("WEBP", exif=b"Exif\0\0x")]
+    odd.append(odd[1].replace(b"\xff\xc2", b"\xff\xff\xff\xc2", 1))  # bytes that fill up
+    kinds = {content[12:16] for content in odd if content.startswith(b"RIFF")}
+    assert kinds == {b"VP8L", b"VP8X"}
     for content in odd:
         width, height = Image.open(io.BytesIO(content)).size
         assert pixel_count(content) == width * height == WIDTH * HEIGHT
@@ -133,6 +136,11 @@ def test_what_is_broken_has_no_pixels_or_those_of_its_header(form):
     content = picture(form)
     for end in range(len(content)):
         assert pixel_count(content[:end]) in (0, WIDTH * HEIGHT)
+
+
+@pytest.mark.parametrize("after", [b"", b"\0", b"\xff" * 20_000, b"\x00\xc0\x00\x11\x08" * 9])
+def test_a_jpeg_without_a_size_has_no_pixels(after):
+    assert pixel_count(b"\xff\xd8" + after) == 0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from gradient_check.phases.lora import LORA_A, LORA_B, LoRALinear, lora_tensors, wrap_layer
+from gradient_check.phases.lora import (
+    LORA_A,
+    LORA_B,
+    LoRALinear,
+    lora_tensors,
+    pair_shapes,
+    wrap_layer,
+)
 
 peft = pytest.importorskip("peft", reason="peft is not installed")
 
@@ -17,15 +24,22 @@ def linear(bias=True):
         return nn.Linear(8, 5, bias=bias).requires_grad_(False)
 
 
-def ours(layer, a, b):
-    wrap_layer(layer)
+def convolution(kind, groups=1):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return kind(4, 6, 3, stride=2, padding=1, groups=groups).requires_grad_(False)
+
+
+def ours(layer, a, b, scale=2.0):
+    wrap_layer(layer, scale)
     layer.register_parameter(LORA_A, nn.Parameter(a.clone()))
     layer.register_parameter(LORA_B, nn.Parameter(b.clone()))
     return layer
 
 
-def theirs(layer, a, b):
-    config = peft.LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules=["0"], lora_dropout=0.0)
+def theirs(layer, a, b, scale=2.0):
+    rank, alpha = len(a), scale * len(a)
+    config = peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=["0"], lora_dropout=0.0)
     model = peft.get_peft_model(nn.Sequential(layer), config)
     adapted = model.base_model.model[0]
     with torch.no_grad():
@@ -51,6 +65,37 @@ def test_the_same_pair_gives_the_same_output_and_gradients_as_peft(bias, leading
     torch.testing.assert_close(one.lora_b.grad, other.lora_B["default"].weight.grad)
     torch.testing.assert_close(x_ours.grad, x_theirs.grad)
     assert one.weight.grad is None
+
+
+@pytest.mark.filterwarnings("ignore:LoRA adapter added to ConvNd layer with groups")
+@pytest.mark.parametrize("scale", [2.0, 0.5])
+@pytest.mark.parametrize(("kind", "groups"), [(nn.Conv1d, 1), (nn.Conv2d, 2), (nn.Conv3d, 1)])
+def test_a_convolution_with_a_pair_gives_the_output_and_gradients_of_peft(kind, groups, scale):
+    draw = torch.Generator().manual_seed(1)
+    shapes = pair_shapes(convolution(kind, groups), 4)
+    assert shapes is not None
+    a, b = (torch.randn(shape, generator=draw) for shape in shapes)
+    one = ours(convolution(kind, groups), a, b, scale)
+    other = theirs(convolution(kind, groups), a, b, scale)
+    x = torch.randn(2, 4, *(5,) * len(one.kernel_size), generator=draw)
+    y_ours, y_theirs = one(x), other(x)
+    torch.testing.assert_close(y_ours, y_theirs)
+    y_ours.square().sum().backward()
+    y_theirs.square().sum().backward()
+    torch.testing.assert_close(one.lora_a.grad, other.lora_A["default"].weight.grad)
+    torch.testing.assert_close(one.lora_b.grad, other.lora_B["default"].weight.grad)
+
+
+def test_only_the_layers_of_torch_itself_can_have_a_pair_of_a_rank_that_fits_their_groups():
+    class Own(nn.Linear):
+        pass
+
+    assert pair_shapes(linear(), RANK) == ((RANK, 8), (5, RANK))
+    assert pair_shapes(convolution(nn.Conv2d, 2), 4) == ((4, 4, 3, 3), (6, 2, 1, 1))
+    assert pair_shapes(convolution(nn.Conv2d, 2), RANK) is None
+    assert pair_shapes(Own(8, 5), RANK) is None
+    assert pair_shapes(nn.ConvTranspose2d(4, 6, 3), RANK) is None
+    assert pair_shapes(None, RANK) is None
 
 
 def test_a_fresh_pair_changes_no_bit_of_the_output():

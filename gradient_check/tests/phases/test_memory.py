@@ -2,10 +2,18 @@
 
 import os
 
+import pytest
 import torch
 
 from gradient_check.phases import memory
-from gradient_check.phases.memory import device_memory, free_cache, free_memory, machine_memory
+from gradient_check.phases.memory import (
+    device_memory,
+    first_line,
+    free_cache,
+    free_memory,
+    is_out_of_memory,
+    machine_memory,
+)
 
 
 def test_only_a_card_has_a_cache_to_free(monkeypatch):
@@ -42,3 +50,22 @@ def test_free_memory_is_what_the_machine_or_the_container_has_left(monkeypatch, 
     (tmp_path / "memory.current").write_text("1500000\n")
     (tmp_path / "memory.stat").write_text("anon 1000000\ninactive_file 400000\n")
     assert free_memory(cpu) == 900_000
+
+
+@pytest.mark.parametrize(
+    ("error", "is_it"),
+    [
+        (torch.OutOfMemoryError("any"), True),
+        (MemoryError(), True),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("shapes do not match"), False),
+        (ValueError("DefaultCPUAllocator: can't allocate memory"), False),
+    ],
+)
+def test_an_error_shows_whether_memory_ran_out(error, is_it):
+    assert is_out_of_memory(error) is is_it
+
+
+def test_the_advice_below_an_errors_first_line_is_left_out():
+    assert first_line(RuntimeError("no kernel\nSet CUDA_LAUNCH_BLOCKING=1")) == "no kernel"
+    assert first_line(MemoryError()) == "MemoryError"

@@ -67,12 +67,13 @@ def interrupted(point, act, function, sources=(SOURCES,)):
                 act()
         return trace
 
+    before = sys.gettrace()  # that of a measurement of coverage
     sys._getframe().f_trace_opcodes = True  # CPython 3.12 looks for it when tracing starts
     sys.settrace(trace)
     try:
         function()
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     return seen >= point
 
 

@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cog_adapt.runner.config import Recipe
-from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.data.files import write_whole
+from cog_adapt.runner.errors import InputError, StoreError
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.requests.training import train
+from cog_adapt.runner.storage import folder
 from tests.cog_adapt.models import Letters
+from tests.cog_adapt.runner.featured import Unnamed, guessed
 
 EXAMPLES = json.dumps({"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]})
 RECIPE = Recipe(max_steps=45, learning_rate=0.02)
@@ -125,6 +129,28 @@ def test_an_owners_adapter_is_the_owners(runner, steps):
     assert runner.store.get(done.report["adapter"], "ann").id == done.report["adapter"]
     with pytest.raises(InputError, match="is not known here"):
         runner.store.get(done.report["adapter"], "bob")
+
+
+def test_a_disk_that_was_full_when_the_run_ended_fails_a_training(runner, steps, monkeypatch):
+    refused = list[Path]()
+
+    def full_once(path, content):
+        if path.suffix == ".safetensors" and not refused:
+            refused.append(path)
+            raise StoreError("the disk is full")
+        write_whole(path, content)
+
+    monkeypatch.setattr(folder, "write_whole", full_once)
+    with pytest.raises(StoreError, match="the disk is full"):
+        trained(runner, steps)
+
+
+def test_a_training_from_which_nothing_can_be_learned_writes_no_adapter(make_runner, steps):
+    rows = [{"input": row.input, "target": row.target} for row in guessed(24)]
+    model_runner = make_runner(Unnamed())
+    with pytest.raises(InputError, match="the base answers these examples best, so there is no"):
+        trained(model_runner, steps, Recipe("auto", max_steps=4), json.dumps(rows))
+    assert [path for path in files(model_runner) if path.suffix == ".safetensors"] == []
 
 
 def test_without_examples_there_is_nothing_to_train_on(runner, steps):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cog_adapt.runner.auto.head import HeadNames, features_of, outputs_of
-from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.label_tensors import finished
 from gradient_check.tests.models import LABELS, WIDTH
@@ -199,3 +199,17 @@ def test_nothing_is_left_on_the_module_between_two_batches(model):
     ticks = outputs_of(model.predictions.phase, model.base.module, "head", ROWS, targets, 3)
     assert len(list(itertools.islice(ticks, 2))) == 2
     assert not model.base.module.head._forward_hooks
+
+
+class Divided(Featured):
+    """Its features are those of a division by zero."""
+
+    def features(self, module, batch):
+        return module.trunk(**batch) / 0.0
+
+
+def test_features_that_are_not_finite_are_refused_by_the_tasks_name():
+    with pytest.raises(
+        AdaptationError, match=r"Divided\.features gives values that are not finite"
+    ):
+        computed(loaded(Divided()), INPUTS)

@@ -2,8 +2,10 @@
 
 import json
 import pickle
+import socket
 import subprocess
 import sys
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,13 @@ import torch
 from safetensors.torch import save
 
 from cog_adapt.runner.errors import WeightsError
-from cog_adapt.runner.modules.adapters import Adapter, adapter_from_bytes, base_digest, load_adapter
+from cog_adapt.runner.modules.adapters import (
+    Adapter,
+    adapter_from_bytes,
+    base_digest,
+    load_adapter,
+    read_weights,
+)
 
 BASE = "0123456789abcdef"
 
@@ -35,6 +43,20 @@ def test_a_round_trip_keeps_every_bit(adapter, tmp_path):
     assert (again.labels, again.method, again.base) == (adapter.labels, "lora", BASE)
     assert set(again.tensors) == set(adapter.tensors)
     assert all(torch.equal(again.tensors[n], t) for n, t in adapter.tensors.items())
+
+
+def test_a_process_starts_with_the_adapter_of_a_path_or_of_a_url(adapter, tmp_path):
+    path, content = tmp_path / "a.safetensors", adapter.to_bytes()
+    path.write_bytes(content)
+    url = "data:application/octet-stream;base64," + b64encode(content).decode()
+    assert read_weights(str(path)).id == read_weights(url).id == adapter.id
+
+
+def test_weights_at_an_address_that_does_not_answer_are_refused_with_the_address():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/a"
+    with pytest.raises(WeightsError, match=f"COG_WEIGHTS '{address}' cannot be read: .*Check the"):
+        read_weights(address)
 
 
 def test_special_values_survive_a_round_trip(adapter):

@@ -99,14 +99,18 @@ def test_a_base_that_a_step_changed_fails_in_its_bits_and_is_refused_from_then_o
     assert model.damage
 
 
-class Drifting(Images):
-    """It answers otherwise once a loss was taken, though no bit of the base changes."""
+class Noting(Images):
+    """It notes that a loss was taken; no bit of the base changes."""
 
     trained = False
 
     def loss(self, module, batch, targets):
         type(self).trained = True
         return super().loss(module, batch, targets)
+
+
+class Drifting(Noting):
+    """It answers otherwise once a loss was taken."""
 
     def predict(self, module, batch, labels, options):
         answers = super().predict(module, batch, labels, options)
@@ -115,6 +119,33 @@ class Drifting(Images):
 
 def test_a_base_that_answers_otherwise_after_the_step_fails():
     assert found(check_quickly(loaded(Drifting()), None)) == ["base-changed"]
+
+
+class Forgetful(Noting):
+    """It gives fewer answers once a loss was taken."""
+
+    def predict(self, module, batch, labels, options):
+        answers = super().predict(module, batch, labels, options)
+        return answers[:1] if self.trained else answers
+
+
+def test_an_adapter_that_gives_fewer_answers_fails():
+    report = check_quickly(loaded(Forgetful()), None)
+    assert "serve" in found(report)
+    assert "an adapter gave 1 answers to 2 inputs" in str(report)
+
+
+class Wavering(Noting):
+    """Its answers differ in the last digits once a loss was taken."""
+
+    def predict(self, module, batch, labels, options):
+        return [1.0 + 1e-6 * self.trained for _ in batch["x"]]
+
+
+def test_answers_that_differ_in_digits_after_the_step_are_a_warning():
+    report = check_quickly(loaded(Wavering()), None)
+    assert report.passed, str(report)
+    assert report.codes == ("nondeterministic",)
 
 
 class Random(Images):

@@ -59,6 +59,46 @@ def test_an_owner_sees_its_own_adapters_and_none_sees_all(store, adapters):
     assert adapters.describe("eve") == adapters.describe("") == []
 
 
+def test_the_metadata_of_another_process_is_taken_over_and_its_removal_too(store, tmp_path):
+    changed = []
+    adapter_id = put(store, 1)
+    other = AdapterStore(tmp_path / "adapters")
+    here, there = adapters_of(store), adapters_of(other)
+    assert [known["id"] for known in there.describe("ann")] == [adapter_id]
+    there.watch(lambda *change: changed.append(change))
+    there.note("ann", adapter_id, here.change("ann", adapter_id, {"notes": "the best"}))
+    assert there.describe("ann")[0]["notes"] == "the best"
+    assert changed == []
+    here.remove("ann", adapter_id)
+    there.note("ann", adapter_id, None)
+    assert there.describe("ann") == []
+    with pytest.raises(AdapterNotFound):
+        other.get(adapter_id, "ann")
+    assert changed == [("ann", adapter_id, None)]
+
+
+def test_an_adapter_is_given_away_once_and_not_to_an_owner_who_has_it(store, adapters):
+    adapter_id = put(store, 1)
+    put(store, 1, "bob")
+    with pytest.raises(InputError, match=f"'bob' has adapter {adapter_id} already. Remove one"):
+        adapters.change("ann", adapter_id, {"owner": "bob"})
+    adapters.remove("bob", adapter_id)
+    given = adapters.change("ann", adapter_id, {"owner": "bob"})
+    assert (given["owner"], given["name"]) == ("bob", None)
+    assert adapters.describe("ann") == []
+    assert [known["id"] for known in adapters.describe("bob")] == [adapter_id]
+    assert store.get(adapter_id, "bob").id == adapter_id
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_the_setting(tmp_path):
+    store = AdapterStore(tmp_path / "adapters")
+    adapter_id = put(store, 1)
+    (tmp_path / "adapters").rename(tmp_path / "away")
+    (tmp_path / "adapters").write_text("a file, where the folder was")
+    with pytest.raises(StoreError, match="Make the folder of WEIGHTS_DIR writable"):
+        adapters_of(store).change("ann", adapter_id, {"notes": "new"})
+
+
 def refusals(adapters, tmp_path, adapter_id):
     calls = (
         lambda: adapters.export("bob", adapter_id, "safetensors", tmp_path),

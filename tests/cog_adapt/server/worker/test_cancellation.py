@@ -39,13 +39,14 @@ def call_and_request(interruption, at):
             done.acquire()
         return trace
 
+    before = sys.gettrace()  # that of a measurement of coverage
     try:
         sys.settrace(trace)
         outcome = interruption.call(lambda: "value")
     except CancelationException:
         outcome = "canceled"
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     if count < at:
         go.release()
     asking.join()

@@ -10,8 +10,7 @@ from torch.nn.modules import module as module_globals
 
 from gradient_check.phases.census import Census, checksums, heal, is_healthy
 from gradient_check.phases.modes import under_inference_mode
-from gradient_check.tests.models import ConvNet, TinyTransformer, seeded_module
-from tests.cog_adapt.models import SHAPES
+from gradient_check.tests.models import CachingMlp, ConvNet, TinyTransformer, seeded_module
 
 
 @pytest.fixture
@@ -151,8 +150,7 @@ def test_what_the_process_sets_for_all_threads_is_named(base, process, flag):
 
 
 def test_a_cache_that_the_model_keeps_for_itself_is_no_change():
-    task = SHAPES["caching"]()
-    base = task.load().eval()
+    base = seeded_module(CachingMlp).eval()
     census = Census.of(base)
     with torch.inference_mode():
         base(torch.ones(1, 8))

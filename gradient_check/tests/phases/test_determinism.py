@@ -7,9 +7,6 @@ import torch
 from torch import Tensor
 from torch.backends import cuda
 
-from cog_adapt.runner.adaptation.start import adamw
-from cog_adapt.runner.config import Recipe
-from cog_adapt.runner.errors import InputError, SetupError
 from gradient_check.phases.determinism import (
     is_repeatable,
     make_deterministic,
@@ -17,6 +14,7 @@ from gradient_check.phases.determinism import (
     repeatable_attention,
     require_repeatable,
 )
+from gradient_check.phases.errors import InputError, SetupError
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.precision import Precision
 from gradient_check.tests.models import TinyTransformer, seeded_module
@@ -107,7 +105,7 @@ def test_a_step_chooses_attention_from_its_forward_to_the_end_of_its_backward(pr
         return out.sum(-1)
 
     replica = seeded_module(TinyTransformer)
-    step = GradientStep(replica, loss, adamw(Recipe(), 0.1), Precision(CPU), frozenset())
+    step = GradientStep(replica, loss, torch.optim.AdamW, Precision(CPU), frozenset())
     process.setattr(
         "gradient_check.phases.gradient_step.repeatable_attention",
         lambda _: repeatable_attention(CARD),

@@ -1,6 +1,7 @@
 """A step is what a plain PyTorch loop does, bit for bit, plus the checks that end a bad run."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,9 +9,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cog_adapt.runner.adaptation.start import adamw
-from cog_adapt.runner.config import Recipe
-from cog_adapt.runner.errors import AdaptationError, ModeError
+from gradient_check.phases.errors import AdaptationError, ModeError
 from gradient_check.phases.gradient_step import BatchPart, GradientStep
 from gradient_check.phases.precision import Precision
 from gradient_check.phases.replicas import (
@@ -27,6 +26,10 @@ FP32 = Precision(CPU)
 BF16 = Precision(CPU, torch.bfloat16)
 FP16 = Precision(CPU, torch.float16)
 RATE = 0.01
+
+
+def adamw(rate):
+    return partial(torch.optim.AdamW, lr=rate, weight_decay=0.0, fused=True)
 
 
 def replica_of(make):
@@ -46,7 +49,7 @@ def batches(count, size=4):
 
 
 def step_on(replica, loss=squares, precision=FP32, clip_norm=math.inf, rate=RATE):
-    make = adamw(Recipe(), rate)
+    make = adamw(rate)
     return GradientStep(replica, loss, make, precision, modules_in_training(replica), clip_norm)
 
 
@@ -124,7 +127,7 @@ def test_tied_weights_get_the_sum_of_both_gradients():
     ids = torch.tensor([[1, 2, 3, 4, 5, 6]])
     loss = lambda m, x: m(x)[1].pow(2).mean()  # noqa: E731
     replica: Any = replica_of(TinyTransformer)
-    step = GradientStep(replica, loss, adamw(Recipe(), RATE), FP32, frozenset())
+    step = GradientStep(replica, loss, adamw(RATE), FP32, frozenset())
     step.gradients(ids, seed=0)
     plain: Any = seeded_module(TinyTransformer).eval()
     loss(plain, ids).backward()
