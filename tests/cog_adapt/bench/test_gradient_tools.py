@@ -171,8 +171,8 @@ def test_the_page_s_table_is_that_of_the_run(tmp_path: Path) -> None:
     assert block_of(found) in page
     copy = tmp_path / "page.md"
     copy.write_text(page)
-    found["rows"][0]["faults seen"] = "1/1"
+    seen, found["rows"][0]["faults seen"] = found["rows"][0]["faults seen"], "1/1"
     write_block(copy, found)
     assert copy.read_text() == page.replace(
-        "| `check_gradients` | 94/96", "| `check_gradients` | 1/1"
+        f"| `check_gradients` | {seen}", "| `check_gradients` | 1/1"
     )
