@@ -118,12 +118,12 @@ def loaded(**settings):
     return LoadedModel(Spelling(), RunnerSettings(device="cpu", **settings))
 
 
-def adapter(base, number, names=("mix", "out"), rank=4):
+def adapter(model, number, names=("mix", "out"), rank=4):
     """An adapter of random pairs."""
     draw, tensors = generator(number, "adapter"), {}
     for name in names:
-        layer = base.template.get_submodule(name)
+        layer = model.base.template.get_submodule(name)
         out, width = layer.weight.shape
         tensors[f"{name}.lora_a"] = torch.randn(rank, width, generator=draw)
         tensors[f"{name}.lora_b"] = torch.randn(out, rank, generator=draw) * 0.3
-    return Adapter(tensors, (), "lora", base.digest, {})
+    return Adapter(tensors, (), "lora", model.base.digest, {})

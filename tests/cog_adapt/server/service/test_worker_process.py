@@ -53,10 +53,16 @@ def is_alive(process):
     return False
 
 
+@pytest.fixture
 def pid_of_process():
-    """Find the only process that was started from here."""
-    (process,) = multiprocessing.active_children()
-    return process.pid
+    """Finds the only process that this test started; other tests may have left some."""
+    before = {process.pid for process in multiprocessing.active_children()}
+
+    def find():
+        (pid,) = {process.pid for process in multiprocessing.active_children()} - before
+        return pid
+
+    return find
 
 
 @pytest.fixture
@@ -120,7 +126,9 @@ def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_pa
     play(scene)
 
 
-def test_the_death_of_a_process_is_seen_though_its_fork_holds_every_descriptor(play, tmp_path):
+def test_the_death_of_a_process_is_seen_though_its_fork_holds_every_descriptor(
+    play, pid_of_process, tmp_path
+):
     async def scene(process, _, exits):
         os.kill(pid_of_process(), signal.SIGSEGV)
         await until(lambda: exits)
@@ -131,7 +139,7 @@ def test_the_death_of_a_process_is_seen_though_its_fork_holds_every_descriptor(p
     play(scene)
 
 
-def test_a_process_is_killed_for_a_cause_while_it_is_stopped(play):
+def test_a_process_is_killed_for_a_cause_while_it_is_stopped(play, pid_of_process):
     async def scene(process, _, exits):
         os.kill(pid_of_process(), signal.SIGSTOP)
         process.kill("hung")
@@ -142,7 +150,9 @@ def test_a_process_is_killed_for_a_cause_while_it_is_stopped(play):
     play(scene)
 
 
-def test_without_a_handle_of_the_kernels_the_pipe_tells(monkeypatch, play, tmp_path):
+def test_without_a_handle_of_the_kernels_the_pipe_tells(
+    monkeypatch, play, pid_of_process, tmp_path
+):
     monkeypatch.delattr(os, "pidfd_open")
 
     async def scene(process, _, exits):
@@ -154,7 +164,7 @@ def test_without_a_handle_of_the_kernels_the_pipe_tells(monkeypatch, play, tmp_p
     play(scene)
 
 
-def test_a_process_that_is_stopped_by_a_signal_is_ended_all_the_same(play):
+def test_a_process_that_is_stopped_by_a_signal_is_ended_all_the_same(play, pid_of_process):
     async def scene(process, _, exits):
         os.kill(pid_of_process(), signal.SIGSTOP)
         await process.stop()
@@ -216,7 +226,7 @@ def test_one_report_that_cannot_be_taken_loses_no_other(meet):
     assert exit_cause == "exited with code 0"
 
 
-def test_what_was_said_before_the_end_is_heard_before_it(meet, tmp_path):
+def test_what_was_said_before_the_end_is_heard_before_it(meet, pid_of_process, tmp_path):
     async def scene(process, _):
         waits, pid = tmp_path / "waits", pid_of_process()
         await until(waits.exists)
