@@ -29,8 +29,8 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         axis.errorbar(
             seconds["median"],
             accuracy["mean"],
-            xerr=_whiskers(seconds, seconds["median"]),
-            yerr=_whiskers(accuracy, accuracy["mean"]),
+            xerr=whiskers(seconds, seconds["median"]),
+            yerr=whiskers(accuracy, accuracy["mean"]),
             fmt="o",
             label=row[_NAME],
             alpha=0.8,
@@ -42,7 +42,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _whiskers(spread: Mapping[str, float], middle: float) -> list[list[float]]:
+def whiskers(spread: Mapping[str, float], middle: float) -> list[list[float]]:
     """Return the distances to the quartiles below and above; a mean may lie outside them."""
     below, above = middle - spread["lower_quartile"], spread["upper_quartile"] - middle
     return [[max(0.0, below)], [max(0.0, above)]]

@@ -116,7 +116,7 @@ def measure(starts: Sequence[Start], sizes: Sizes) -> Results:
         raise SystemExit("this needs two cores: one for the server, one for the client.")
     with _all_started(starts) as running:
         turns = [turn for server in running for turn in _turns_of(server, sizes)]
-        schedule = _schedule(turns, sizes.rounds)
+        schedule = schedule_of(turns, sizes.rounds)
         taken = [(number, turn.key, turn.take(cores)) for number, turn in schedule]
     os.sched_setaffinity(0, cores)
     results: dict[Key, list[Measured]] = {turn.key: [] for turn in turns}
@@ -126,7 +126,8 @@ def measure(starts: Sequence[Start], sizes: Sizes) -> Results:
     return results
 
 
-def _schedule(turns: Sequence[Turn], rounds: int) -> Iterator[tuple[int, Turn]]:
+def schedule_of(turns: Sequence[Turn], rounds: int) -> Iterator[tuple[int, Turn]]:
+    """Yield each round's number and turns, cases and trees shuffled (seed 0); round 0 warms up."""
     order = random.Random(0)
     by_case = sorted(turns, key=_case_of)
     cases = [list(group) for _, group in groupby(by_case, _case_of)]

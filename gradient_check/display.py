@@ -15,7 +15,7 @@ _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "skipped": "
 _LEVELS = {"FAIL": "red", "WARN": "yellow", "NOTE": "cyan"}
 _MARKS = {"passed": "ok", "warned": "warn", "failed": "FAIL", "skipped": "skipped"}
 _WIDTH = 24
-_MOST_LAYERS = 32
+MOST_LAYERS = 32
 _MOST_NAME = 34  # with the bar this fits 80 columns
 
 
@@ -48,19 +48,19 @@ def _norms(norms: Mapping[str, float]) -> Table:
     table = Table("layer", "gradient norm", "", box=None, header_style="dim")
     finite = [math.log10(norm) for norm in norms.values() if 0 < norm < math.inf]
     low, high = min(finite, default=0.0) - 0.5, max(finite, default=0.0)
-    for layer, norm in list(norms.items())[:_MOST_LAYERS]:
-        table.add_row(_tail(layer), f"{norm:.2e}", _bar(norm, low, high))
-    if len(norms) > _MOST_LAYERS:
-        table.add_row(f"and {len(norms) - _MOST_LAYERS} more", "", "")
+    for layer, norm in list(norms.items())[:MOST_LAYERS]:
+        table.add_row(end_of_name(layer), f"{norm:.2e}", bar_of(norm, low, high))
+    if len(norms) > MOST_LAYERS:
+        table.add_row(f"and {len(norms) - MOST_LAYERS} more", "", "")
     return table
 
 
-def _tail(layer: str) -> str:
+def end_of_name(layer: str) -> str:
     """Return the end of a long name, which distinguishes layers."""
     return layer if len(layer) <= _MOST_NAME else f"…{layer[1 - _MOST_NAME :]}"
 
 
-def _bar(norm: float, low: float, high: float) -> Text:
+def bar_of(norm: float, low: float, high: float) -> Text:
     """Return a bar that is longer and hotter for a larger norm, on a logarithmic scale."""
     if not 0 < norm < math.inf:
         return Text("none" if norm == 0 else "not finite", style="bold red")

@@ -110,7 +110,7 @@ class Model:
         return self._scored(split, adapter, time.process_time() - began)
 
     def _scored(self, split: Split, adapter: Adapter | None, took: float) -> Scores:
-        outputs = self._from_features(split, adapter)
+        outputs = self.from_features(split, adapter)
         if outputs is None:
             inputs = [example.input for example in split.test]
             outputs = torch.tensor(self.runner.predict(inputs, adapter))
@@ -120,7 +120,7 @@ class Model:
             return score(outputs, self._labels, _targets(split), took)
         return score_numbers(outputs.reshape(-1), _numbers(split), took)
 
-    def _from_features(self, split: Split, adapter: Adapter | None) -> Tensor | None:
+    def from_features(self, split: Split, adapter: Adapter | None) -> Tensor | None:
         """Return a head's outputs (N, K); None if more than a head was trained."""
         head = re.compile(self._task.head)
         own = {n: t for n, t in self.module.named_parameters() if head.fullmatch(n)}

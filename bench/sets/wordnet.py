@@ -82,7 +82,7 @@ def categories() -> dict[str, list[str]]:
 
 def groups() -> dict[str, list[str]]:
     """Return glosses of fifty groups, each of at least 80."""
-    synsets = _synsets()
+    synsets = read_synsets()
     times = Counter(synset.gloss for synset in synsets.values())
     label_of = {offset: label for label, offset in GROUPS.items()}
     found: dict[str, list[str]] = {label: [] for label in GROUPS}
@@ -105,7 +105,8 @@ def _all_above(synset: Synset, synsets: dict[str, Synset]) -> set[str]:
 
 
 @functools.cache
-def _synsets() -> dict[str, Synset]:
+def read_synsets() -> dict[str, Synset]:
+    """Return every synset of the nouns by its offset in the file."""
     lines = data.nouns().read_text("utf-8").splitlines()
     return {line.split(" ", 1)[0]: _parsed(line) for line in lines if line[0] != " "}
 

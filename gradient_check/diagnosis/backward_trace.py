@@ -20,7 +20,7 @@ Kind = str | None
 
 
 @dataclass
-class _Passage:
+class Passage:
     """The kinds of gradients that entered a node in backward and that left by each edge."""
 
     came: list[Kind] = field(default_factory=list)
@@ -39,7 +39,7 @@ class BackwardTrace:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.recorder = Recorder()
-        self.passages: dict[Any, _Passage] = {}
+        self.passages: dict[Any, Passage] = {}
         self.order: list[Any] = []
         self.nodes: list[Any] = []
         self.constant: set[Any] = set()
@@ -61,7 +61,7 @@ class BackwardTrace:
 
     def _hook(self, node: Any) -> Any:  # noqa: ANN401 - nodes have no common type in Python
         def note(went: tuple[Tensor | None, ...], came: tuple[Tensor | None, ...]) -> None:
-            self.passages[node] = _Passage([_kind(t) for t in came], [_kind(t) for t in went])
+            self.passages[node] = Passage([kind_of(t) for t in came], [kind_of(t) for t in went])
             self.order.append(node)
 
         return note
@@ -112,7 +112,8 @@ class BackwardTrace:
         return Place(place.module, place.line or node.name())
 
 
-def _kind(tensor: Tensor | None) -> Kind:
+def kind_of(tensor: Tensor | None) -> Kind:
+    """Return the kind of one gradient, dense or sparse."""
     if tensor is None or not isinstance(tensor, Tensor):
         return None
     if tensor.is_sparse:

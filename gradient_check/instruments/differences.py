@@ -55,7 +55,7 @@ _MOST_MOVE = 0.05  # times the weights' norm, for the largest change
 _AGREEMENT = 0.25  # share of the differences' distance from the gradient
 # share of the change along the slope: a smaller loss is only the rounding of its terms
 _CANCELLED = 1e-5
-_MOST_ENTRIES = 262_144  # moved in one tensor to test entries of gradient 0
+MOST_ENTRIES = 262_144  # moved in one tensor to test entries of gradient 0
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def zero_entries(
     """
     views, directions = [], []
     for number, (tensor, gradient) in enumerate(zip(tensors, gradients, strict=True)):
-        stride = max(1, tensor.numel() // _MOST_ENTRIES)
+        stride = max(1, tensor.numel() // MOST_ENTRIES)
         rows = slice(None, None, stride) if tensor.dim() else ...
         view, zeros = tensor[rows], gradient[rows] == 0
         if not bool(zeros.any()):

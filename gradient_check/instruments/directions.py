@@ -10,9 +10,9 @@ from torch import Tensor
 
 from gradient_check.instruments.noise import noise
 
-_MANY_ENTRIES = 4_194_304
+MANY_ENTRIES = 4_194_304
 _FEW_ENTRIES = 65_536
-_MANY_ROWS = 1_048_576  # counted in entries
+MANY_ROWS = 1_048_576  # counted in entries
 
 
 class Direction(NamedTuple):
@@ -65,7 +65,7 @@ def rows_of(gradient: Tensor) -> Tensor | None:
 
     A probe has few rows of a word table: moving MiniLM's whole table takes 40 times as long.
     """
-    if gradient.numel() < _MANY_ROWS or gradient.dim() < 2 or not gradient.is_contiguous():
+    if gradient.numel() < MANY_ROWS or gradient.dim() < 2 or not gradient.is_contiguous():
         return None
     by_row = gradient.view(len(gradient), -1)
     rows = ((by_row.amax(1) != 0) | (by_row.amin(1) != 0)).nonzero()[:, 0]
@@ -78,7 +78,7 @@ def bend(gradient: Tensor) -> Direction:
     The sign is that of the sum, which reveals a gradient that lost its mean.
     """
     # the full form is too slow here, and the tensor's block shows the loss of a mean
-    if gradient.numel() > _MANY_ENTRIES:
+    if gradient.numel() > MANY_ENTRIES:
         return Direction(gradient, max(float(gradient.max()), -float(gradient.min())) ** -0.5)
     bent = gradient.abs().sqrt_().copysign_(gradient)
     if 1 < gradient.numel() <= _FEW_ENTRIES:

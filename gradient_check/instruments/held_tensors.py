@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 _TORCHS_OWN = frozenset(vars(nn.Module()))  # includes hooks, whose tensors are not the module's
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
-_MOST_ITEMS = 1000
+MOST_ITEMS = 1000
 _MOST_HELD = 100_000
 _DEPTH = 5  # levels of nested containers and objects
 _PLAIN = (str, bytes, int, float, complex, type(None))
@@ -81,9 +81,9 @@ def _inside(value: object) -> Iterator[tuple[str, object]]:
         yield from _named({**_of_classes(type(value)), **vars(value)}, apart=_TORCHS_OWN)
         yield from _named({**value._parameters, **value._buffers, **value._modules})
     elif isinstance(value, dict):
-        yield from ((f"[{key!r}]", each) for key, each in list(value.items())[:_MOST_ITEMS])
+        yield from ((f"[{key!r}]", each) for key, each in list(value.items())[:MOST_ITEMS])
     elif isinstance(value, list | tuple | set | frozenset | deque):
-        yield from ((f"[{n}]", each) for n, each in enumerate(list(value)[:_MOST_ITEMS]))
+        yield from ((f"[{n}]", each) for n, each in enumerate(list(value)[:MOST_ITEMS]))
     elif isinstance(value, FunctionType):
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
         yield from _named({name: _content(cell) for name, cell in cells})
@@ -136,7 +136,7 @@ def _items(path: str, value: object, depth: int) -> Iterator[tuple[str, object]]
     if depth == 0 or not isinstance(value, list | tuple | dict):
         return
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in list(pairs)[:_MOST_ITEMS]:
+    for key, item in list(pairs)[:MOST_ITEMS]:
         if isinstance(item, Tensor | nn.Module | list | tuple | dict):
             yield from _items(f"{path}[{key!r}]", item, depth - 1)
 

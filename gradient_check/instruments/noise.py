@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-_LENGTH = 65_537  # a prime, so that tiles do not repeat along rows
+TILE_LENGTH = 65_537  # a prime, so that tiles do not repeat along rows
 _NEARLY_ZERO = 1e-3
-_MOST_MEASURED = 4 * _LENGTH
+_MOST_MEASURED = 4 * TILE_LENGTH
 
 
 def real(tensor: Tensor) -> Tensor:
@@ -22,7 +22,7 @@ def spread(tensor: Tensor) -> float:
         return 0.0
     if tensor.numel() > _MOST_MEASURED and tensor.is_contiguous():
         # odd, so that it visits all columns of common widths
-        stride = tensor.numel() // _LENGTH | 1
+        stride = tensor.numel() // TILE_LENGTH | 1
         tensor = tensor.view(-1)[::stride]
     mean = abs(float(tensor.mean()))
     deviation = float(tensor.std()) if tensor.numel() > 1 else 0.0
@@ -41,7 +41,7 @@ def is_nearly_zero(tensor: Tensor) -> bool:
 def noise(length: int, seed: int, like: Tensor) -> Tensor:
     """Return at most 65,537 normal numbers, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(min(length, _LENGTH), generator=generator).to(like.device, like.dtype)
+    return torch.randn(min(length, TILE_LENGTH), generator=generator).to(like.device, like.dtype)
 
 
 def tiled(like: Tensor, seed: int) -> Tensor:

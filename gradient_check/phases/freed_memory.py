@@ -22,13 +22,13 @@ def give_back(device: torch.device) -> None:
 def give_back_freed(device: torch.device) -> None:
     """Return memory without a search for cycles, which takes 0.2 s beside transformers."""
     free_cache(device)
-    trim = _trim()
+    trim = malloc_trim()
     if trim is not None:
         trim(0)
 
 
 @cache
-def _trim() -> Callable[[int], int] | None:
+def malloc_trim() -> Callable[[int], int] | None:
     """Return glibc's `malloc_trim`; other C libraries have none."""
     found: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return found

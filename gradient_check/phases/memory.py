@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
-_MEMINFO = Path("/proc/meminfo")
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # bytes, or "max"
+MEMINFO = Path("/proc/meminfo")  # in KiB
 _OUT_OF_MEMORY = (
     "can't allocate memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
@@ -21,7 +21,7 @@ def machine_memory() -> int:
     """Return the bytes of memory that this process may have: the container's, or the machine's."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
-        return min(whole, int(_CGROUP.read_text()))
+        return min(whole, int(CGROUP_LIMIT.read_text()))
     except (OSError, ValueError):  # no container, or "max"
         return whole
 
@@ -44,7 +44,7 @@ def free_memory(device: torch.device) -> int:
 def _available() -> int:
     """Return the free memory that the machine reports; all of it without a report."""
     try:
-        lines = _MEMINFO.read_text().splitlines()
+        lines = MEMINFO.read_text().splitlines()
     except OSError:
         return machine_memory()
     found = (line.split() for line in lines)
@@ -54,8 +54,8 @@ def _available() -> int:
 def _left_of_container() -> int:
     """Return the rest of the container's memory; its cached files do not count as used."""
     try:
-        used = int(_CGROUP.with_name("memory.current").read_text())
-        lines = _CGROUP.with_name("memory.stat").read_text().splitlines()
+        used = int(CGROUP_LIMIT.with_name("memory.current").read_text())
+        lines = CGROUP_LIMIT.with_name("memory.stat").read_text().splitlines()
     except (OSError, ValueError):  # no container
         return machine_memory()
     cached = next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)

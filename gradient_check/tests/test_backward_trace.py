@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradient_check.diagnosis.backward_trace import BackwardTrace, _kind, _Passage
+from gradient_check.diagnosis.backward_trace import BackwardTrace, Passage, kind_of
 from gradient_check.findings.report import NOWHERE
 from gradient_check.instruments.sources import module_names
 from gradient_check.tests.flows import subject_of, tower
@@ -95,14 +95,14 @@ def test_a_subject_that_raises_leaves_an_empty_trace_and_no_recorder() -> None:
     ],
 )
 def test_a_fault_begins_where_what_came_in_was_sound(came, begins) -> None:
-    passage = _Passage(came)
+    passage = Passage(came)
     assert {bad for bad in (None, "zero", "nonfinite") if passage.may_begin(bad)} == begins
 
 
 def test_a_gradient_is_none_zero_fine_or_not_finite() -> None:
-    assert _kind(None) is None
-    assert _kind(torch.zeros(3)) == "zero"
-    assert _kind(torch.tensor([0.0, 1e-30])) == "fine"
-    assert _kind(torch.tensor([1.0, float("nan")])) == "nonfinite"
-    assert _kind(torch.tensor([0.0, float("inf")])) == "nonfinite"
-    assert _kind(torch.tensor([0.0, 1.0]).to_sparse()) == "fine"
+    assert kind_of(None) is None
+    assert kind_of(torch.zeros(3)) == "zero"
+    assert kind_of(torch.tensor([0.0, 1e-30])) == "fine"
+    assert kind_of(torch.tensor([1.0, float("nan")])) == "nonfinite"
+    assert kind_of(torch.tensor([0.0, float("inf")])) == "nonfinite"
+    assert kind_of(torch.tensor([0.0, 1.0]).to_sparse()) == "fine"

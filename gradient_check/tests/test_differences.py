@@ -143,7 +143,7 @@ def test_a_central_change_is_taken_on_both_sides_and_put_back() -> None:
 
 
 def test_of_a_large_tensor_a_sample_of_rows_is_moved(monkeypatch) -> None:
-    monkeypatch.setattr(differences, "_MOST_ENTRIES", 4)
+    monkeypatch.setattr(differences, "MOST_ENTRIES", 4)
     tensor = torch.ones(8, 2)
     (view,), (direction,) = zero_entries([tensor], [torch.zeros(8, 2)])
     assert view.shape == direction.tensor.shape == (2, 2)
@@ -175,7 +175,7 @@ def test_a_slope_has_its_error_and_its_ratio(predicted, measured, error, ratio) 
 def test_of_a_large_table_only_rows_with_a_gradient_are_moved(
     monkeypatch, factor: float, wrong: bool, bent: bool
 ) -> None:
-    monkeypatch.setattr("gradient_check.instruments.directions._MANY_ROWS", 8)
+    monkeypatch.setattr("gradient_check.instruments.directions.MANY_ROWS", 8)
     table = torch.linspace(0.5, 1.5, 40).view(20, 2)
     before, seen = table.clone(), set[float]()
 

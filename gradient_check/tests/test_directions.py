@@ -24,7 +24,7 @@ def test_a_bent_gradient_has_the_signs_and_the_roots_and_noise_of_one_sign() -> 
 
 
 def test_a_large_gradient_is_its_own_direction(monkeypatch) -> None:
-    monkeypatch.setattr(directions, "_MANY_ENTRIES", 3)
+    monkeypatch.setattr(directions, "MANY_ENTRIES", 3)
     gradient = torch.tensor([1.0, -16.0, 4.0, 0.0])
     bent = bend(gradient)
     assert bent.tensor is gradient
@@ -49,7 +49,7 @@ def test_few_rows_with_a_gradient_are_told_in_a_large_tensor(monkeypatch) -> Non
     gradient = torch.zeros(9, 2)
     gradient[2, 1], gradient[7, 0] = -1e-30, 3.0
     assert rows_of(gradient) is None  # it is small
-    monkeypatch.setattr(directions, "_MANY_ROWS", 8)
+    monkeypatch.setattr(directions, "MANY_ROWS", 8)
     found = rows_of(gradient)
     assert found is not None
     assert found.tolist() == [2, 7]

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from gradient_check import display
-from gradient_check.display import _bar, _tail, render
+from gradient_check.display import bar_of, end_of_name, render
 from gradient_check.findings.report import GradientReport
 from gradient_check.tests.test_report import CUT, DEAD, report
 
@@ -25,13 +25,13 @@ def test_checks_findings_and_norms_are_shown() -> None:
 
 
 def test_long_layer_names_keep_their_end() -> None:
-    assert _tail("encoder.layer.0.query") == "encoder.layer.0.query"
+    assert end_of_name("encoder.layer.0.query") == "encoder.layer.0.query"
     name = "encoder.encoder.layer.11.attention.self.query"
-    assert _tail(name) == "…" + name[-33:]
+    assert end_of_name(name) == "…" + name[-33:]
 
 
 def test_the_bar_grows_and_heats_with_the_norm_on_a_logarithmic_scale() -> None:
-    low, middle, high = (_bar(norm, -2.0, 0.0) for norm in (0.01, 0.1, 1.0))
+    low, middle, high = (bar_of(norm, -2.0, 0.0) for norm in (0.01, 0.1, 1.0))
     assert [len(bar.plain) for bar in (low, middle, high)] == [1, 12, 24]
     assert low.style == "rgb(0,80,255)"
     assert high.style == "rgb(255,80,0)"
@@ -41,12 +41,12 @@ def test_the_bar_grows_and_heats_with_the_norm_on_a_logarithmic_scale() -> None:
     ("norm", "text"), [(0.0, "none"), (float("inf"), "not finite"), (float("nan"), "not finite")]
 )
 def test_a_norm_without_a_bar_is_said_in_words(norm: float, text: str) -> None:
-    assert _bar(norm, -1.0, 0.0).plain == text
+    assert bar_of(norm, -1.0, 0.0).plain == text
 
 
 def test_a_name_that_just_fits_is_shown_whole() -> None:
-    assert _tail("n" * 34) == "n" * 34
-    assert len(_tail("n" * 35)) == 34
+    assert end_of_name("n" * 34) == "n" * 34
+    assert len(end_of_name("n" * 35)) == 34
 
 
 def many(count: int) -> str:
@@ -58,7 +58,7 @@ def many(count: int) -> str:
 
 
 def test_of_many_layers_the_first_are_shown_and_the_others_counted(monkeypatch) -> None:
-    monkeypatch.setattr(display, "_MOST_LAYERS", 3)
+    monkeypatch.setattr(display, "MOST_LAYERS", 3)
     assert "more" not in many(3)
     assert "and 2 more" in many(5)
     assert "layer2" in many(5)

@@ -46,7 +46,7 @@ def test_lists_and_dicts_are_searched_two_levels_deep() -> None:
 
 
 def test_of_a_long_list_only_the_beginning_is_searched(monkeypatch) -> None:
-    monkeypatch.setattr(held_tensors, "_MOST_ITEMS", 2)
+    monkeypatch.setattr(held_tensors, "MOST_ITEMS", 2)
     module: Any = nn.Module()
     module.history = [torch.ones(1)] * 5
     assert paths(module) == ["history[0]", "history[1]"]

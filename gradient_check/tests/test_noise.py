@@ -39,7 +39,7 @@ def test_noise_is_short_normal_and_its_seeds() -> None:
 
 
 def test_tiles_fill_the_shape(monkeypatch) -> None:
-    monkeypatch.setattr(noises, "_LENGTH", 4)
+    monkeypatch.setattr(noises, "TILE_LENGTH", 4)
     found = tiled(torch.ones(5, 2), 1).view(-1)
     assert torch.equal(found[:4], found[4:8])
     assert torch.equal(found[8:], found[:2])
@@ -48,7 +48,7 @@ def test_tiles_fill_the_shape(monkeypatch) -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 4, 8, 10])
 def test_adding_in_place_is_adding_tiles(monkeypatch, size: int) -> None:
-    monkeypatch.setattr(noises, "_LENGTH", 4)
+    monkeypatch.setattr(noises, "TILE_LENGTH", 4)
     tensor = torch.ones(size)
     add_noise(tensor, 0.5, 7)
     assert torch.allclose(tensor, 1 + 0.5 * tiled(torch.ones(size), 7))

@@ -201,7 +201,7 @@ def _started(
         with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as client:
             yield CogServer(url=f"http://127.0.0.1:{port}", log=log, process=process, client=client)
     finally:
-        _stop(process)
+        end_process(process)
 
 
 def _wait_until(wanted: str, server: CogServer, seconds: float) -> None:
@@ -238,7 +238,8 @@ def _with_log(message: str, log: Path) -> str:
     return f"coglet: {message}. Its log:\n{log.read_text(errors='replace')[-8000:]}"
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Terminate a process; kill its group if it has not ended after `STOP_SECONDS`."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)

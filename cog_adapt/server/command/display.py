@@ -27,16 +27,16 @@ class Display:
     Attributes:
         is_text: whether the output is a list of the pieces of one text.
         streams_text: whether the pieces are printed as they come.
+        progress: the bar, disabled unless both outputs are terminals.
     """
 
     def __init__(self) -> None:
         self.is_text = self.streams_text = False
         self._out = Console(highlight=False, markup=False, soft_wrap=True)
         self._err = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-        self._is_live = self._out.is_terminal and self._err.is_terminal
         self._metrics: dict[str, Any] = {}
         self._text = ""
-        self._progress = Progress(
+        self.progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -44,12 +44,12 @@ class Display:
             TimeElapsedColumn(),
             console=self._err,
             transient=True,
-            disable=not self._is_live,
+            disable=not (self._out.is_terminal and self._err.is_terminal),
         )
-        self._task: TaskID = self._progress.add_task("", total=None, metrics="")
+        self._task: TaskID = self.progress.add_task("", total=None, metrics="")
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        self.progress.start()
         return self
 
     def __exit__(
@@ -58,7 +58,7 @@ class Display:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._progress.stop()
+        self.progress.stop()
 
     def say(self, message: str) -> None:
         """Print a line from this program about the run."""
@@ -68,11 +68,11 @@ class Display:
         """Set the kind of the run that follows."""
         self.is_text = is_text
         self.streams_text = streams_text
-        self._progress.update(self._task, total=steps)
+        self.progress.update(self._task, total=steps)
 
     def phase(self, name: str) -> None:
         """Show the present phase of the run."""
-        self._progress.update(self._task, description=name)
+        self.progress.update(self._task, description=name)
 
     def show(self, name: str, data: dict[str, Any]) -> None:
         """Show one event of the run."""
@@ -80,13 +80,13 @@ class Display:
             case "queued":
                 self.phase(f"queued, position {data.get('position')}")
             case "start":  # from here on the clock measures the run, not the setup before it
-                self._progress.reset(self._task, description="running")
+                self.progress.reset(self._task, description="running")
             case "log":
                 self.log(str(data.get("data", "")))
             case "metric":
                 self._show_metric(str(data["name"]), data.get("value"))
             case "output" if self.streams_text:
-                self._progress.stop()  # text that grows cannot share a screen with a bar below it
+                self.progress.stop()  # text that grows cannot share a screen with a bar below it
                 self._write(str(data.get("chunk", "")))
 
     def log(self, text: str) -> None:
@@ -100,9 +100,9 @@ class Display:
     def _show_metric(self, name: str, value: object) -> None:
         self._metrics[name] = value
         shown = "  ".join(f"{key} {_short(one)}" for key, one in self._metrics.items())
-        self._progress.update(self._task, metrics=shown)
+        self.progress.update(self._task, metrics=shown)
         if name.endswith(STEP) and isinstance(value, int | float):
-            self._progress.update(self._task, completed=value)
+            self.progress.update(self._task, completed=value)
 
     def _write(self, text: str) -> None:
         self._text += text

@@ -20,7 +20,7 @@ from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.protocol import Kind
 
 _PACKAGES = Path(__file__).parents[3]
-_STOP_SECONDS = 20.0
+STOP_SECONDS = 20.0
 _LOG_LINES = 30
 
 
@@ -40,7 +40,7 @@ def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
         port = free_port()
         key, line = make_key("command", ("predict", "train"))
         (folder / "keys").write_text(f"{line}\n")
-        process = _start(kind, folder, {**_environment(folder, port), **variables})
+        process = _start(kind, folder, {**server_environment(folder, port), **variables})
         client = Client(f"http://127.0.0.1:{port}", key, lambda: _check(process, folder))
         try:
             yield client
@@ -61,7 +61,7 @@ def free_port() -> int:
         return port
 
 
-def _environment(folder: Path, port: int) -> dict[str, str]:
+def server_environment(folder: Path, port: int) -> dict[str, str]:
     """Return this process's variables, with other records, limits and keys."""
     return {
         **os.environ,
@@ -113,7 +113,7 @@ def _check(process: subprocess.Popen[bytes], folder: Path) -> None:
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_STOP_SECONDS)
+        process.wait(STOP_SECONDS)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -40,5 +40,5 @@ def test_a_search_for_cycles_is_apart(monkeypatch):
 
 
 def test_a_c_library_that_cannot_is_left_alone(monkeypatch):
-    monkeypatch.setattr(freed_memory, "_trim", lambda: None)
+    monkeypatch.setattr(freed_memory, "malloc_trim", lambda: None)
     freed_memory.give_back(torch.device("cpu"))

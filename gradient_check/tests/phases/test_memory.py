@@ -29,7 +29,7 @@ def test_memory_is_the_containers_where_that_is_less(tmp_path, monkeypatch):
     whole = machine_memory()
     assert whole > 2**28
     assert device_memory(torch.device("cpu")) == whole
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path / "memory.max")
+    monkeypatch.setattr(memory, "CGROUP_LIMIT", tmp_path / "memory.max")
     for text, bytes_ in (("1000\n", 1000), ("max\n", None), (str(2**60), None)):
         (tmp_path / "memory.max").write_text(text)
         assert machine_memory() == (bytes_ or machine_memory_of_host())
@@ -41,8 +41,8 @@ def machine_memory_of_host():
 
 def test_free_memory_is_what_the_machine_or_the_container_has_left(monkeypatch, tmp_path):
     cpu, group = torch.device("cpu"), tmp_path / "memory.max"
-    monkeypatch.setattr(memory, "_CGROUP", group)
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "CGROUP_LIMIT", group)
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
     assert free_memory(cpu) == machine_memory()
     (tmp_path / "meminfo").write_text("MemFree: 1 kB\nMemAvailable: 3000 kB\n")
     assert free_memory(cpu) == 3000 * 1024

@@ -6,14 +6,14 @@ import sys
 import pytest
 from matplotlib.axes import Axes
 
-from bench.adaptation_plot import PLAIN, _whiskers, joined, main
+from bench.adaptation_plot import PLAIN, joined, main, whiskers
 
 SPREAD = {"median": 2.0, "mean": 2.2, "lower_quartile": 1.5, "upper_quartile": 2.1}
 
 
 def test_whiskers_are_of_the_quartiles_and_never_negative():
-    assert _whiskers(SPREAD, 2.0) == [[pytest.approx(0.5)], [pytest.approx(0.1)]]
-    assert _whiskers(SPREAD, SPREAD["mean"])[1] == [0.0]
+    assert whiskers(SPREAD, 2.0) == [[pytest.approx(0.5)], [pytest.approx(0.1)]]
+    assert whiskers(SPREAD, SPREAD["mean"])[1] == [0.0]
 
 
 def test_what_another_run_has_more_is_scaled_by_the_plain_loop():

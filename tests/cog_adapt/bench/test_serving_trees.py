@@ -9,7 +9,7 @@ import pytest
 
 from bench.serving_servers import Served
 from bench.serving_trees import FLOOR, Tree, columns, rows, verdict
-from bench.serving_turns import PINNED, STREAM, Turn, _schedule
+from bench.serving_turns import PINNED, STREAM, Turn, schedule_of
 
 ROOT = Path(__file__).parents[3]
 CASE = "16 at a time"
@@ -86,7 +86,7 @@ def test_each_round_has_every_turn_once_and_the_servers_of_a_case_follow_one_ano
         for case in (CASE, STREAM)
         for placement in (PINNED, "free")
     ]
-    taken = list(_schedule(given, 2))
+    taken = list(schedule_of(given, 2))
     for number in range(3):
         keys = [turn.key for each, turn in taken if each == number]
         assert sorted(keys) == sorted(turn.key for turn in given)

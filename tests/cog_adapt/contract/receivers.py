@@ -73,6 +73,11 @@ class Receiver:
         self._answers[path] = list(answers)
         return self.url + path
 
+    def forget(self) -> None:
+        """Forget what was received and what was to be answered."""
+        self.requests.clear()
+        self._answers.clear()
+
     def _serve(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in handler.headers.items()}

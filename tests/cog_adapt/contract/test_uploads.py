@@ -16,8 +16,7 @@ def bucket():
 @pytest.fixture
 def uploading(shared, bucket):
     """A server that uploads, to a bucket with nothing in it yet."""
-    bucket.requests.clear()
-    bucket._answers.clear()
+    bucket.forget()
     return shared("actions.py:Predictor", flags=("--upload-url", f"{bucket.url}/up"))
 
 

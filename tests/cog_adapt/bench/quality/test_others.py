@@ -53,7 +53,7 @@ def test_a_head_answers_from_kept_features_as_the_runner_does(model):
     split = SUBJECTS["diabetes"].draw(PATIENTS, 0)
     done = model.runner.adapt(split.train, Recipe(method="head"))
     assert isinstance(done.adapter, Adapter)
-    frozen = model._from_features(split, done.adapter)
+    frozen = model.from_features(split, done.adapter)
     served = torch.tensor(model.runner.predict([each.input for each in split.test], done.adapter))
     torch.testing.assert_close(frozen.reshape(-1), served, rtol=1e-4, atol=1e-4)
 

@@ -25,9 +25,9 @@ def nouns(tmp_path, monkeypatch):
     path.write_text(LINES, "utf-8")
     monkeypatch.setattr(data, "nouns", lambda: path)
     monkeypatch.setattr(wordnet, "GROUPS", {"bird": "00000010", "snake": "00000020"})
-    wordnet._synsets.cache_clear()
+    wordnet.read_synsets.cache_clear()
     yield
-    wordnet._synsets.cache_clear()
+    wordnet.read_synsets.cache_clear()
 
 
 def test_a_group_holds_what_lies_below_one_hypernym_alone():

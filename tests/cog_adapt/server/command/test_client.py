@@ -98,24 +98,28 @@ def test_without_a_key_none_is_sent(httpserver):
     assert "Authorization" not in httpserver.log[0][0].headers
 
 
-def test_an_answer_may_be_read_as_it_comes_and_without_a_limit(client, httpserver, monkeypatch):
+def test_an_answer_may_be_read_as_it_comes_and_without_a_limit(client, httpserver):
     httpserver.expect_request("/x", method="POST").respond_with_data("content")
-    options = {}
-    stream = client._http.stream
-    monkeypatch.setattr(
-        client._http, "stream", lambda *a, **k: options.update(k) or stream(*a, **k)
-    )
     with client.stream("POST", "/x", {"a": 1}, {"Accept": "text/event-stream"}) as response:
         assert b"".join(response.iter_bytes()) == b"content"
+        timeouts = response.request.extensions["timeout"]
     request = httpserver.log[0][0]
     assert (request.json, request.headers["Accept"]) == ({"a": 1}, "text/event-stream")
-    assert (options["timeout"].read, options["timeout"].connect) == (None, 30.0)
-    assert client._http.timeout.read == 30.0
+    assert (timeouts["read"], timeouts["connect"]) == (None, 30.0)
+    httpserver.expect_request("/y").respond_with_json({})
+    whole = client.request("GET", "/y")
+    assert whole.request.extensions["timeout"]["read"] == 30.0
 
 
-def test_a_proxy_is_for_the_servers_of_others():
-    assert Client("http://h")._http.trust_env is True
-    assert Client("http://h", None, lambda: None)._http.trust_env is False
+def test_a_proxy_is_for_the_servers_of_others(httpserver, monkeypatch):
+    httpserver.expect_request("/x").respond_with_data("by the proxy")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", url_of(httpserver))
+    monkeypatch.setenv("http_proxy", url_of(httpserver))
+    assert Client("http://elsewhere.invalid").request("GET", "/x").text == "by the proxy"
+    with pytest.raises(UnavailableError):
+        Client("http://elsewhere.invalid", None, lambda: None).request("GET", "/x")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,6 @@ def test_it_is_asked_to_end_before_it_is_killed():
     command = [sys.executable, "-u", "-c", code]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     present(process.stdout).readline()
-    module._stop(process)
+    module.end_process(process)
     present(process.stdout).close()
     assert process.returncode == 7

@@ -52,7 +52,7 @@ def display():
 
 
 def task_of(display):
-    return display._progress.tasks[0]
+    return display.progress.tasks[0]
 
 
 def test_logs_and_messages_go_to_standard_error_as_they_are(display, capsys):
@@ -141,7 +141,7 @@ def test_it_is_live_on_two_terminals_only(monkeypatch):
             module, "Console", lambda **options: Console(force_terminal=next(answers), **options)
         )
         with Display() as display:
-            return display._is_live, not display._progress.live.is_started
+            return not display.progress.disable, not display.progress.live.is_started
 
     assert consoles(False, False) == consoles(True, False) == consoles(False, True)
     assert consoles(False, True)[0] is False

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from cog import Input, Path, Secret
 
-from cog_adapt.server.command.inputs import _fit, fit_inputs, read_flags
+from cog_adapt.server.command.inputs import fit_inputs, read_flags
 from cog_adapt.server.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.openapi import openapi_schema
@@ -157,11 +157,22 @@ def test_a_long_value_is_cut_in_the_message():
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
-def test_alternatives_are_tried_text_last_however_they_are_written(keyword):
+LEVEL = {"$ref": "#/components/schemas/Level"}
+
+
+def fit_level(value, schema):
     named = {"type": "integer", "enum": [1, 2]}
-    schema = {keyword: [{"type": "string"}, {"$ref": "#/components/schemas/Level"}]}
-    components = {"Input": {"properties": {"level": schema}}, "Level": named}
-    input_schema = InputSchema({"components": {"schemas": components}}, "predict")
-    assert _fit(read_flags(["level=2"])["level"], schema, input_schema.components) == 2
-    assert _fit(read_flags(["level=x"])["level"], schema, input_schema.components) == "x"
+    schemas = {"Input": {"properties": {"level": schema}}, "Level": named}
+    document = {"components": {"schemas": schemas}}
+    return fit_inputs(read_flags([f"level={value}"]), InputSchema(document, "predict"))["level"]
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_alternatives_are_tried_text_last_however_they_are_written(keyword):
+    schema = {keyword: [{"type": "string"}, LEVEL]}
+    assert fit_level("2", schema) == 2
+    assert fit_level("x", schema) == "x"
+
+
+def test_a_type_that_is_named_within_all_of_is_followed():
+    assert fit_level("2", {"allOf": [LEVEL]}) == 2

@@ -57,7 +57,7 @@ def test_a_server_has_a_folder_a_port_and_a_key_of_its_own(monkeypatch, tmp_path
         monkeypatch.setenv(name, "another's")
     monkeypatch.setenv("LOG_FORMAT", "json")
     monkeypatch.setenv("OTHER", "stays")
-    environment = module._environment(tmp_path, 1234)
+    environment = module.server_environment(tmp_path, 1234)
     assert environment["DATA_DIR"] == f"{tmp_path}/data"
     assert environment["DATABASE_URL"] == f"sqlite:///{tmp_path}/records.sqlite"
     assert environment["API_KEYS_FILE"] == f"{tmp_path}/keys"
@@ -71,7 +71,7 @@ def test_the_project_is_found_before_what_was_found_already(monkeypatch, tmp_pat
     monkeypatch.delenv("PYTHONPATH", raising=False)
     if before:
         monkeypatch.setenv("PYTHONPATH", before)
-    assert module._environment(tmp_path, 1)["PYTHONPATH"] == f"{ROOT}{added}"
+    assert module.server_environment(tmp_path, 1)["PYTHONPATH"] == f"{ROOT}{added}"
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ IGNORES = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); 
 
 
 def test_one_that_does_not_stop_is_killed_with_what_it_started(stand_in, monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "_STOP_SECONDS", 0.3)
+    monkeypatch.setattr(module, "STOP_SECONDS", 0.3)
     child = tmp_path / "child"
     code = f"import subprocess; p = subprocess.Popen(['sleep', '60'])\nopen({str(child)!r}, 'w')"
     stand_in(f"{code}.write(str(p.pid))\n{IGNORES}")
