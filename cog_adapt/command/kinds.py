@@ -19,12 +19,13 @@ INSTALLED = PACKAGE / "template"  # the wheel's build puts the template there
 ZONE = (
     *("cog.yaml", "predict.py", "train.py", "task.py", "encoder.py", "server/*.py"),
     *("tests/__init__.py", "tests/test_*.py", "examples/*", "weights/README.md"),
-    *("requirements.txt", "requirements-dev.txt", "requirements-weights.txt"),
+    *("requirements.txt", "requirements-weights.txt"),
     *("Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
 )
 """The files of a model's owner, in a checkout of the repository."""
 
 _REQUEST = "examples/request.json"
+_KINDS_OWN = "# The kind's own.\n"  # requirements of a kind stand below this line
 _OF_TEXT = (
     "tests/test_",
     "examples/",
@@ -49,6 +50,12 @@ def zone(kind: str = TEXT) -> Iterator[tuple[Path, str]]:
         if kind == TEXT or (name not in own and not name.startswith(_OF_TEXT)):
             yield path, name
     yield from ((path, name) for name, path in own.items())
+
+
+def weights_file(kind: str) -> Path:
+    """Return the file that names the packages of a kind's pretrained weights."""
+    folder = _root() if kind == TEXT else _root() / "examples" / kind
+    return folder / "requirements-weights.txt"
 
 
 def kept_files() -> Iterator[tuple[Path, str]]:
@@ -102,9 +109,10 @@ def _training_door(kind: str, text: str) -> str:
 
 
 def _requirements(kind: str) -> str:
-    """Append the kind's requirements to the template's."""
+    """Replace the text kind's own requirements by this kind's."""
+    of_every_kind = (_root() / "requirements.txt").read_text("utf-8").partition(_KINDS_OWN)[0]
     own = _own_text(kind, "requirements.txt")
-    return (_root() / "requirements.txt").read_text("utf-8") + own
+    return of_every_kind + (_KINDS_OWN + own if own else "")
 
 
 def _cog_file(kind: str, text: str) -> str:

@@ -4,6 +4,7 @@ A worker imports the main module of its parent. So this module imports only modu
 needs too, and none that a file in the user's folder could replace.
 """
 
+import importlib
 import os
 import sys
 
@@ -19,9 +20,13 @@ _SUMMARIES = {
     "key": "make an API key",
     "openapi": "print the OpenAPI document of the predictor in this folder",
     "new": "write a new project into an empty folder",
+    "doctor": "say what is missing or odd here, with the command that mends it",
+    "weights": "install the pretrained weights of a kind, by hash",
     "upgrade": "replace a project's copies of the packages by this version's",
 }
 COMMANDS = tuple(_SUMMARIES)
+_WITH_MAIN = {name: f"cog_adapt.command.{name}" for name in ("new", "weights", "doctor", "upgrade")}
+"""Modules with a function `main` that returns the exit code."""
 
 
 def main() -> None:
@@ -46,14 +51,8 @@ def run(arguments: list[str]) -> None:
         from cog_adapt.runner.selftest.run import main as selftest
 
         sys.exit(selftest(rest, "cog-adapt selftest"))
-    elif name == "new":
-        from cog_adapt.command.new import main as new
-
-        sys.exit(new(rest))
-    elif name == "upgrade":
-        from cog_adapt.command.upgrade import main as upgrade
-
-        sys.exit(upgrade(rest))
+    elif name in _WITH_MAIN:
+        sys.exit(importlib.import_module(_WITH_MAIN[name]).main(rest))
     elif name in COMMANDS:
         from cog_adapt.command.app import app
 

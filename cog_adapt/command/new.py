@@ -4,6 +4,7 @@ The project has a copy of both packages too, because `cog build` takes only file
 """
 
 import argparse
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,16 @@ from cog_adapt.command import USAGE_ERROR
 from cog_adapt.command.kinds import INSTALLED, KERNEL, PACKAGE, TEXT, kinds, written, zone
 from cog_adapt.server.errors import ConfigError
 
-_OWN = {"pyproject.toml": "new_pyproject.toml", "README.md": "new_readme.md"}
+_OWN = {
+    "pyproject.toml": "new_pyproject.toml",
+    "README.md": "new_readme.md",
+    "requirements-dev.txt": "new_requirements-dev.txt",
+}
+_NEXT = """\
+cd {folder}
+make setup    # install PyTorch, the model's packages and its weights into .venv
+make serve    # and open the link that it prints
+"""
 _OF_A_CHECKOUT = ("tests", "exam", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
 """Files in a package's folder that a checkout has and an installed package lacks."""
 _TEXTS = {".py", ".txt", ".yaml", ".md", ".toml", ""}
@@ -33,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
         return USAGE_ERROR
-    sys.stdout.write(f"written: {folder}. Its README.md tells what to do next.\n")
+    sys.stdout.write(_NEXT.format(folder=shlex.quote(str(folder))))
     return 0
 
 

