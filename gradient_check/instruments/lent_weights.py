@@ -1,7 +1,8 @@
 """The memory of a large module's private base and replica: no more copies than needed.
 
-The first inference runs on a private copy, since it might write. If it did not, the copy becomes
-the replica's own values, and the base uses the caller's. In a small module no memory is lent.
+The first inference runs on a private copy, because the inference might write to the weights. If
+the weights are unchanged afterwards, the copy becomes the replica's own values, and the base uses
+the caller's memory. The base of a small module has a copy of its own.
 """
 
 from collections.abc import Collection, Mapping

@@ -46,8 +46,8 @@ class KeptOutputs:
 
         Args:
             output: a tensor (N, ...), or a tuple or list with one.
-            lengths: the own length of each row along the second axis, by position; None: all rows
-                are stored whole.
+            lengths: the length of each row without padding, along the second axis, by position;
+                None: all rows are stored with their padding.
         """
         rows = rows_now()
         hidden = only_tensor(output)

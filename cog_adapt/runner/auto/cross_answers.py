@@ -152,8 +152,8 @@ def middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:
 def averaged(given: AutoStart, closed: LinearHead, trained: Tensors) -> Tensors:
     """Return trained tensors whose head is the average of the trained and the closed-form head.
 
-    Both heads see the features after the steps, so one forward answers. Trained examples lie
-    further apart there than unseen texts, which is why the scale is smaller.
+    Both heads read the features of the trained layers, so one forward answers. In these features,
+    trained examples lie further apart than unseen texts do, so the average's scale is smaller.
     """
     head = given.names.read(trained).averaged(closed, _CLOSED_SHARE).scaled(_AVERAGE_SCALE)
     return {**trained, **given.names.write(head)}

@@ -37,7 +37,7 @@ _MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
 
 
 class InputLookup(FeatureLookup, RowLookup, Protocol):
-    """Features and encoded rows of recent requests' inputs."""
+    """Looks up the features and the encoded rows of inputs that recent requests had."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class AutoStart:
 
     @cached_property
     def folds(self) -> list[tuple[Tensor, Tensor]]:
-        """The positions to train on and to answer; none if there are too few."""
+        """Pairs of positions, to train on and to answer; empty if there are too few examples."""
         return folds(self.objective.groups, self.start.training.recipe.seed)
 
     @property
@@ -95,8 +95,8 @@ class AutoStart:
     def steps(self) -> int:
         """Steps on all examples: some for each example, and at most the requested number.
 
-        From the head without any example the way is longer. An average needs fewer steps; it is
-        always made, so it must not take longer than a choice.
+        A run that starts from the head without any example needs more steps. An average needs fewer
+        steps; an average is always made, so it must take at most as long as a choice.
         """
         most = self.start.training.recipe.max_steps
         if self.objective.averages:

@@ -108,7 +108,7 @@ def watch_cores(threads: int) -> None:
     """Let torch's waiting threads sleep or spin from now on, by the load of other processes.
 
     Args:
-        threads: of torch; a single thread never waits.
+        threads: the number of torch's threads; a single thread never waits.
     """
     if threads < 2:
         return

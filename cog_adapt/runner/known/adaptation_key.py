@@ -50,8 +50,8 @@ def key_of(
     """Return the key of an adaptation; None if a part of it has no canonical form.
 
     Args:
-        examples: their order counts, because batches are drawn by position.
-        recipe: resolved; its time budget does not count.
+        examples: the order of the examples counts, because batches are drawn by position.
+        recipe: the resolved recipe; the recipe's time budget does not count.
         begin: the id of the adapter to begin from.
         origin: `origin_of` the model.
     """

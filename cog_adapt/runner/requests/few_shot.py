@@ -60,10 +60,10 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
     Args:
         runner: the model.
         request: its examples, inputs and recipe.
-        scope: of Cog's run: names the owner, and receives the metrics of each step taken.
+        scope: the scope of Cog's run: it names the owner, and receives the metrics of each step.
 
     Raises:
-        InputError: something in the request does not fit.
+        InputError: the request has inputs, examples or settings that the model cannot use.
         WeightsError: the named adapter is damaged or belongs to another model.
         AdaptationError: a gradient step could not be taken.
     """

@@ -65,10 +65,10 @@ class AdaptationResult:
     """The result of an adaptation.
 
     Attributes:
-        adapter: None: the base answers best.
-        report: of the run, now or earlier; `known` says which.
+        adapter: the trained adapter; None if the base answers best.
+        report: the report of the run, now or earlier; `known` says which.
         receipt: how the adapter was made.
-        problem: why the adapter could not be stored on disk; None if it was.
+        problem: why the disk could not store the adapter; None if the adapter is stored.
     """
 
     adapter: Adapter | None

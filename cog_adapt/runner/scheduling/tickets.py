@@ -42,7 +42,7 @@ class Outbox(SimpleQueue[Any]):
                 wake()
 
     async def filled(self) -> None:
-        """Wait until there is a message; one task at a time."""
+        """Wait until there is a message; only one task may wait at a time."""
         came = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._wake = lambda: loop.call_soon_threadsafe(came.set)

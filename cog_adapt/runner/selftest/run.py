@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 def run_at_start(
     model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
 ) -> SelfTestReport:
-    """Run the first self-test of a process, at the settings' level; else like `run_self_test`."""
+    """Run the first self-test of a process, at the level that the settings name."""
     if settings.self_test == OFF:
         _log.warning(IS_OFF)
         return SelfTestReport((), OFF)

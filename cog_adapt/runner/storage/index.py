@@ -37,7 +37,7 @@ class Index:
         return key[1] in self._places.get(key[0], {})
 
     def __getitem__(self, key: Key) -> AdapterMetadata:
-        """Return an adapter's metadata (KeyError)."""
+        """Return an adapter's metadata (KeyError if the index lacks the adapter)."""
         return self._places[key[0]][key[1]]
 
     def get(self, key: Key) -> AdapterMetadata | None:
@@ -58,7 +58,7 @@ class Index:
             self.note_last(key[0], {known.name: version})
 
     def __delitem__(self, key: Key) -> None:
-        """Remove an adapter (KeyError)."""
+        """Remove an adapter (KeyError if the index lacks the adapter)."""
         self._unlink(key)
         del self._places[key[0]][key[1]]
         if not self._places[key[0]]:

@@ -184,7 +184,7 @@ class _Worker:
             self._on_run(request, self._runs)
 
     def _on_adapters(self, request: AskAdapters) -> None:
-        """Queue an adapter request; during the setup only other workers' changes come."""
+        """Queue an adapter request; during the setup, requests only name other workers' changes."""
         with self._adapters_lock:
             if self._adapters is None:
                 self._kept.append(request)

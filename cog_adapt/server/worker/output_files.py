@@ -39,7 +39,7 @@ class OutputFiles:
         return self._destination.link(file)
 
     def remove(self) -> None:
-        """Remove the run's files; only after the run's end, since it may return a file twice."""
+        """Remove the run's files, after the run's end: a run may return a file twice."""
         paths = tuple(self._paths)  # a cancelled run may still read one of them
         if not paths:
             return

@@ -20,7 +20,7 @@ class RawOutput:
     """Two pipes, made before the fork of the process that reads them.
 
     Args:
-        log_format: of the server's own log.
+        log_format: the format of the server's own log.
 
     Attributes:
         log: the stderr that this process shares with the front process.
