@@ -84,11 +84,11 @@ class Budget:
         self.add(owner, size)
 
     def add(self, owner: str, size: int) -> None:
-        """Count bytes that cannot be refused."""
+        """Count bytes that are used already."""
         self._by_owner.count(owner, size)
 
     def free(self, owner: str, size: int) -> None:
-        """Release so many bytes."""
+        """Return bytes of an owner to the budget."""
         self._by_owner.count(owner, -size)
 
     def is_over(self, owner: str) -> bool:

@@ -242,7 +242,7 @@ def zero_entries(
 ) -> tuple[list[Tensor], list[Direction]]:
     """Return views of the tensors, and a direction that moves only entries without gradient.
 
-    In a large tensor, the direction moves a sample of rows.
+    Of a large tensor, the direction moves a sample of rows.
     """
     views, directions = [], []
     for number, (tensor, gradient) in enumerate(zip(tensors, gradients, strict=True)):

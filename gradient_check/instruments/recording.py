@@ -217,7 +217,7 @@ def without_cut(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def _returned(recorder: Recorder, event: RecordedCall, args: Any, kwargs: Any) -> Cuts:  # noqa: ANN401
-    """Return the cuts of escaped values that this call brings back."""
+    """Return the cuts of values that left torch and that this call brings back."""
     if not recorder.escapes:
         return _NONE
     if event.name in _MAKERS:

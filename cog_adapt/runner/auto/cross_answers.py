@@ -76,7 +76,7 @@ class CrossAnswers:
 def candidate_of(
     given: AutoStart, outputs: Tensor, chosen: Tensor, wrong_share: WrongLabelShare
 ) -> CandidateScore:
-    """Return the quality of outputs for the chosen examples, if some labels may be wrong."""
+    """Return the quality of outputs for the chosen examples, given the share of wrong labels."""
     objective = given.objective
     losses = objective.losses(outputs, chosen, wrong_share.wrong)
     scores = objective.right(outputs, chosen, wrong_share.wrong)

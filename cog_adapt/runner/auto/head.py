@@ -213,15 +213,15 @@ def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
 ) -> Generator[None, None, tuple[Tensor, Tensor]]:
     """Compute the head's outputs for examples, (N, K), and their losses, (N,), a part a tick.
 
-    The task's own loss runs the model; a hook on the head's layer reads its output. If that is not
-    one row for each example, the outputs are (0, 0).
+    The task's own loss runs the model; a hook on the head's layer reads the layer's output. If this
+    output does not have one row for each example, the returned outputs have the shape (0, 0).
 
     Args:
         phase: how inference runs.
         module: a private replica.
         layer: the path of the head.
         rows: the examples.
-        targets: of the examples, (N, ...).
+        targets: the targets of the examples, (N, ...).
         size: the number of examples encoded at once.
     """
     found: dict[int, tuple[Tensor, Tensor]] = {}

@@ -134,7 +134,7 @@ class AutoStart:
 
     @property
     def seconds_left(self) -> float | None:
-        """The rest of the budget in seconds; None without a budget."""
+        """The seconds that are left of the time budget; None without a budget."""
         budget = self.start.training.recipe.budget_seconds
         if budget is None:
             return None
@@ -166,7 +166,7 @@ class AutoStart:
         )
 
     def checkpointed(self, run: Start) -> Start:
-        """Let a run on all examples continue from its saved state, and save it."""
+        """Return a run on all examples that resumes from its saved state, and saves new states."""
         return self.checkpoints.added_to(run) if self.checkpoints else run
 
     def last_beginning(self, form: ClosedForm) -> Start:

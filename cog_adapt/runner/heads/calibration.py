@@ -94,7 +94,8 @@ def noisy_label_losses(logits: Tensor, targets: Tensor, wrong: float) -> Tensor:
 def wrong_label_share(logits: Tensor, targets: Tensor, weights: Tensor) -> WrongLabelShare:
     """Return the probability of each share of wrong labels among targets (N,), by logits (N, K).
 
-    A wrong label may be any label by chance. Labels with few examples are taken as right.
+    The model of the noise draws a wrong label uniformly from all labels. Labels with few examples
+    are taken as right.
     """
     fit = _Fit(logits.detach().to(torch.float64), targets, weights)
     return fit.wrong_share([*fit.by_share()]) if bool(fit.may_be_wrong.any()) else NO_WRONG_LABELS

@@ -98,7 +98,7 @@ def _run_and_keep(
 
 
 def _conditions(model: LoadedModel, settings: RunnerSettings) -> dict[str, str]:
-    """Return the conditions of a pass; none if they cannot be read, and no pass is stored."""
+    """Return the conditions of a pass; empty if they cannot be read, so that no pass is stored."""
     try:
         found = run_setup(conditions_of, model)
         return found | ({"strict": "1"} if settings.self_test_strict else {})

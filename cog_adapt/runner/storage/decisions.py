@@ -162,7 +162,7 @@ class Decisions:
         return (self._root / "owners" / place if place else self._root) / "decisions"
 
     def _all(self, owner: str, wanted: Wanted) -> list[Decision]:
-        """Read the decisions with this key, family and adapter, the latest first."""
+        """Read an owner's decisions that match `wanted`, the latest first."""
         folder, names = self._folder(owner), self._names(owner, wanted)[:_MOST_LOOKED_AT]
         read = (self._read(folder, name) for name in names)
         return [decision for decision in read if decision is not None]

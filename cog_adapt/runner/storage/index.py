@@ -65,11 +65,11 @@ class Index:
             del self._places[key[0]]
 
     def last_versions(self, place: str) -> dict[str, int]:
-        """Return the last version of each name that a place ever gave."""
+        """Return the last version number that each name of a place has ever had."""
         return dict(self._last.get(place, {}))
 
     def note_last(self, place: str, versions: dict[str, int]) -> None:
-        """Store the versions that were given: a name never gives one twice."""
+        """Note each name's last version number, so that a name gives each number only once."""
         last = self._last.setdefault(place, {})
         last |= {name: max(version, last.get(name, 0)) for name, version in versions.items()}
 

@@ -223,7 +223,7 @@ def _with_uses(known: AdapterMetadata, here: AdapterMetadata | None) -> AdapterM
 def _new_here(
     index: Index, folder: Folder, place: str, owner: str | None
 ) -> Iterator[tuple[Key, AdapterMetadata]]:
-    """Yield a folder's adapters that are not yet known as this owner's."""
+    """Yield a folder's adapters that the index lacks, or has under another owner."""
     for adapter_id in folder.ids(place):
         key = (place, adapter_id)
         before = index.get(key)
@@ -236,7 +236,7 @@ def _new_here(
 def _new_far_away(
     index: Index, remote: Remote, owner: str | None
 ) -> Iterator[tuple[Key, AdapterMetadata]]:
-    """Yield an owner's adapters in the remote store that are not yet known; None: of all owners."""
+    """Yield an owner's adapters in the remote store that the index lacks; None: of all owners."""
     for key in remote.keys(None if owner is None else place_of(owner)):
         known = remote.read_metadata(key) if key not in index else None
         if known and known.id == key[1] and place_of(known.owner) == key[0]:

@@ -204,10 +204,10 @@ class Task(ABC):
     ) -> dict[str, Tensor]:
         """Return a label set's named tensors before any training, for example a head's rows.
 
-        They replace or join the module's parameters of the same names, which `head` matches, and
-        every method trains them; the first axis has a row for each label. Called with the base, in
-        the inference phase, and without examples if a request only names labels. Many labels come
-        in portions, a tick each, whose rows are joined.
+        The tensors replace or join the module's parameters of the same names, which `head` matches,
+        and every method trains the tensors; the first axis has a row for each label. `start` is
+        called with the base, in the inference phase; `examples` is empty if a request only names
+        labels. Many labels come in portions, a tick each; the rows of all portions are joined.
         """
         return {}
 

@@ -103,7 +103,7 @@ class RequestParser:
     async def _read_body(
         self, request: Request
     ) -> tuple[RequestBody, Inputs | Sequence[Problem] | None]:
-        """Read the body, and if it is large, its inputs or their fault."""
+        """Read the body; of a large body, also return the checked inputs, or their problems."""
         content_type = request.headers.get("content-type")
         content = bytearray()
         if content_type is not None or not self._strict:

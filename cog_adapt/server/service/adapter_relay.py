@@ -78,7 +78,7 @@ class _Sayings:
 
 
 def _may_keep(worker: Worker) -> bool:
-    """Return whether a worker may know adapters; one that does not run cannot be informed."""
+    """Return whether a worker may know adapters; True before the worker is ready."""
     if worker.state != "ready":
         return True
     return worker.ready is not None and worker.ready.has_adapters
