@@ -127,7 +127,7 @@ class NotFound(RequestError):
 
 
 class NotStreamable(RequestError):
-    """A stream is asked of what cannot give one."""
+    """The client asks for a stream of a run that cannot stream."""
 
 
 class IdInUse(RequestError):
@@ -183,7 +183,7 @@ class TooManyReaders(RequestError):
 
 
 class NotReady(RequestError):
-    """The predictor does not serve now."""
+    """The predictor is not ready to serve."""
 
     retry_after = 5
 

@@ -116,6 +116,6 @@ def _unverified(
 
 
 def _is_below_noise(verdict: Verdict) -> bool:
-    """Return whether noise hides the whole gradient from differences."""
+    """Return whether the noise is larger than the difference that the whole gradient predicts."""
     is_judged = verdict.wrong or verdict.rough
     return not is_judged and verdict.predicted <= 2 * verdict.noise

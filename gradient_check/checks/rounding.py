@@ -2,8 +2,8 @@
 
 The 16 bits are those of the check's precision, or of the module's own casts.
 
-Both are taken at the same nearby points. Rounding errors differ from point to point; the error of a
-wrong backward is constant, and is seen if it exceeds them.
+Both gradients are taken at the same nearby points. Rounding errors differ from point to point; the
+error of a wrong backward is constant, and is detected if it exceeds the rounding errors.
 """
 
 import math

@@ -8,14 +8,14 @@ from gradient_check.instruments.differences import SIXTEEN_BIT
 
 
 def judge_still_loss(flow: GradientFlow, loss: float, descent: float) -> None:
-    """Report an unchanged loss: a stale forward or a flat loss, if not too small a step.
+    """Report an unchanged loss as a stale forward or a flat loss; accept it after a tiny step.
 
     Weights of 16 bits round many steps away, however much the loss should have moved.
 
     Args:
         flow: the gradients of the step.
-        loss: before the step, and after it.
-        descent: how far the gradient says that the step moves the loss.
+        loss: the loss before the step, and after it.
+        descent: the change of the loss that the gradient predicts for the step.
     """
     limits, spread = flow.limits, flow.spread
     size = max(abs(loss), flow.scale)

@@ -16,8 +16,8 @@ class LentWeights:
     """The weights of a caller's module, lent to its base and to the untrained part of its replica.
 
     Args:
-        module: the caller's.
-        users: the base and its template; their parameters have the names of the module's.
+        module: the caller's module.
+        users: the base and its template, whose parameters have the names of the module's.
         parameters: the replica's trained parameters, at the module's values.
     """
 

@@ -109,8 +109,8 @@ class Resumption:
 
     Attributes:
         state: the state of an earlier run of the same start; None: the run begins at step 0.
-        keep: called with the state after every step that `every` divides; a future that it
-            returns is done once the state is written. None: no state is stored.
+        keep: a function that is called with the state after every step that `every` divides; the
+            future that it returns is done once the state is written. None: no state is stored.
     """
 
     state: TrainingState | None = None

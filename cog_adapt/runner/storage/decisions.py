@@ -151,9 +151,9 @@ class Decisions:
             self._drop(owner, name)
 
     def watch(self, on_drop: OnDrop) -> None:
-        """Call `callback` with the owner and each decision that is dropped.
+        """Call `on_drop` with the owner and each decision that is dropped.
 
-        The call is made on the thread that drops it.
+        The call is made on the thread that drops the decision.
         """
         self._on_drop.append(on_drop)
 

@@ -138,7 +138,7 @@ class KnownAdapters:
         self._tell(owner, key[1], None)
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `callback` with owner, id and metadata at each change; None: removed."""
+        """Call `watcher` with owner, id and metadata at each change; None: removed."""
         self._watchers.append(watcher)
 
     def refresh(self, owner: str | None) -> None:

@@ -40,11 +40,11 @@ class AdapterStore:
     keys (plain Cog) the owner is "".
 
     Args:
-        folder: made when the first adapter is stored.
-        budgets: bytes in memory and on disk, and age; None: unbounded.
-        remote: keeps the adapters that the disk evicts; None: there is none.
-        serves: whether this store answers requests. It would see later changes to the folder by
-            other processes only late, so commands refuse to make any.
+        folder: the folder, which is made when the first adapter is stored.
+        budgets: the limits on bytes in memory and on disk, and on age; None: unlimited.
+        remote: the remote store that keeps the adapters that the disk evicts; None: no store.
+        serves: whether this store answers requests. A serving store would notice the changes of
+            other processes late, so commands refuse to change its folder.
     """
 
     def __init__(
@@ -202,11 +202,11 @@ class AdapterStore:
             self._tiers.note(key, known.bytes)
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `callback` with owner, id and metadata at each change; None: removed."""
+        """Call `watcher` with owner, id and metadata at each change; None: removed."""
         self._known.watch(watcher)
 
     def close(self) -> None:
-        """Write the uses that the files lack."""
+        """Write the use counts that the files lack, and close the folder."""
         self._known.write_uses()
         self._folder.close()
 

@@ -52,8 +52,8 @@ class PageFiles:
     """The page as `make page` builds it.
 
     Attributes:
-        index: the page; None if it is not built.
-        assets: the files that it loads, by name.
+        index: the page; None if the page is not built.
+        assets: the files that the page loads, by name.
     """
 
     index: PageFile | None

@@ -74,7 +74,7 @@ class Client:
     def stream(
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
     ) -> Iterator[httpx2.Response]:
-        """Send one request whose response may take any time.
+        """Send one request, and wait for the response without a time limit.
 
         Raises:
             UnavailableError: the server cannot be reached, or the connection broke off.

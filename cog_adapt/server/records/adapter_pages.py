@@ -111,7 +111,7 @@ class AdapterQuery(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """The properties of an adapter that the rule needs, and all its metadata as JSON."""
+    """The properties of an adapter that `adapter_rule` needs, and all the metadata as JSON."""
 
     id: str
     owner: str

@@ -92,7 +92,7 @@ class InputValidator:
         ]
 
     def _misfits(self, inputs: object) -> tuple[list[Problem], set[str], int]:
-        """Return the validator's problems, missing inputs, and the number of unchecked items."""
+        """Return the validator's problems, the missing inputs, and the count of unchecked items."""
         found: list[Problem] = []
         missing: set[str] = set()
         if self._validator.is_valid(inputs):

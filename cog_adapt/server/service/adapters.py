@@ -211,7 +211,7 @@ class AdapterService:
             raise _not_found(adapter_id) from error
 
     async def settle(self) -> None:
-        """Return when all messages so far are written, or have failed."""
+        """Wait until all messages so far are written, or have failed."""
         await self._relay.settle()
         await self._writer.settle()
 

@@ -113,7 +113,7 @@ class PredictionSpec(msgspec.Struct, frozen=True):
 
     @property
     def recoverable(self) -> bool:
-        """Whether the record suffices for another server to run the request."""
+        """Whether another server could run the request from its record."""
         return self.durable and self.repeatable
 
     def wants(self, event: str) -> bool:
