@@ -27,7 +27,7 @@ from gradient_check.phases.precision import Precision
 _FIRST, _MORE = (11, 12), (13, 14, 15, 16)  # the seeds of the points
 _LEAST = 0.04  # share of a gradient's norm: some operations in 16 bits resolve a hundredth of it
 _APART = 0.5  # allowed distance of the errors at single points, as a share of the lasting error
-_FEW, _APART_OF_FEW = 16, 0.25  # so few entries agree by chance more often
+_FEW, _APART_OF_FEW = 16, 0.25  # fewer than 16 entries agree by chance more often
 _TIMES_LOSS = 10.0  # a gradient may be off by a few times the forward's relative error
 # from here on the two precisions compute different things, with other draws of noise
 _ANOTHER_LOSS = 0.1

@@ -115,7 +115,7 @@ class GradientSlopes:
                     subject.forward, tensors, gradients, limit, limits, loss=loss, ways=ways
                 )
 
-        # the rounding is that of its own 16 bits, which such a comparison leaves out
+        # a coarse subject rounds in 16 bits of its own; the comparison leaves this rounding out
         if flow.is_coarse:
             return compare(limits, loss)
         return flow.loss_rounding.judged(compare, limits, loss, flow.stand_ins)

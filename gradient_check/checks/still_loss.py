@@ -51,7 +51,7 @@ def _is_stopped(flow: GradientFlow) -> bool:
     """Return whether a known stop keeps the loss as it is: that of `exp(p - p.detach())`."""
     stops = flow.stand_ins
     if any(f.code == "gradient-wrong" and f.line for f in flow.exam.findings):
-        return True  # its cause is reported
+        return True  # the line that stops the loss is reported
     if not stops.has_stops and not flow.slopes.surrogates:
         return False
     with stops.held():

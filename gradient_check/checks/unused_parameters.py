@@ -66,7 +66,7 @@ def _beyond_draws(flow: GradientFlow, names: list[str]) -> list[str]:
         reached = _reached_elsewhere(flow.subject, number, 0) if lasting else set()
         lasting = [name for name in lasting if name not in reached]
     others = [name for name in flow.subject.names if name not in lasting]
-    for number in range(1, _MOST_DRAWS):  # finds rare parameters, and no caches by shape
+    for number in range(1, _MOST_DRAWS):  # larger probes reach rare parameters
         rare = _twins(lasting, others)
         times = _TIMES[number % len(_TIMES)]
         reached = _reached_elsewhere(flow.subject, number, times) if rare else set()

@@ -19,7 +19,8 @@ from gradient_check.instruments.recording import Recorder
 _DEPTH = 2  # levels, such as a tensor in a tuple in a dict; each takes a walk through all objects
 _MOST = 2
 _MISSING = object()
-# forgets a value; returns a function that puts it back and returns the new one
+# a function that forgets a value; it returns a function that restores the value and returns the
+# new value
 Forget = Callable[[], Callable[[], object]]
 
 

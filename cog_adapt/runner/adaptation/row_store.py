@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from cog_adapt.runner.task.task import Batch
 
-MOST_BYTES = 256 * 2**20  # of stored rows: 400 images of 224 x 224, or 100,000 short texts
+MOST_BYTES = 256 * 2**20  # stored rows: 400 images of 224 x 224, or 100,000 short texts
 _OF_A_TENSOR = 512  # bytes that a tensor takes besides its values
 
 Encode = Callable[[Sequence[int]], Batch]

@@ -193,7 +193,7 @@ class KnownAdapters:
 
     def _write(self, key: Key) -> None:
         known = self.index.get(key)
-        if known is None:  # it was removed meanwhile
+        if known is None:  # the adapter was removed meanwhile
             return
         self._folder.write_metadata(key, known)
         self._tell(known.owner, key[1], known)

@@ -225,10 +225,10 @@ class AdapterStore:
         try:
             adapter, gone = self._tiers.read(key, self._known.index)
         except AdapterNotFound:
-            self._known.forget(key)  # its file was removed by hand
+            self._known.forget(key)  # the adapter's file was removed by hand
             raise
         self._forget(gone)
-        if key not in self._known.index:  # it was removed while it was read
+        if key not in self._known.index:  # the adapter was removed while its file was read
             self._tiers.let_go(key)
             raise not_found(key[1])
         return adapter

@@ -24,7 +24,7 @@ from cog_adapt.server.errors import InputError
 from cog_adapt.server.records.cursors import read_cursor, write_cursor
 from cog_adapt.server.records.tables import Moment, adapter_labels, adapter_readers, adapters
 
-_MOST_OWNERS = 8  # of candidates: the caller chooses one, or a message names a few
+_MOST_OWNERS = 8  # owners of candidates: the caller chooses one, or a message names a few
 
 
 class IndexPage(NamedTuple):

@@ -163,7 +163,7 @@ class Dispatcher:
         if prediction in self.waiting:
             self.waiting.remove(prediction)
             self.end(prediction, Finished(prediction_id, "canceled"))
-        elif not prediction.is_cancelled:  # if no worker has it, its record is being written
+        elif not prediction.is_cancelled:  # a worker has the prediction, or its record is written
             prediction.is_cancelled = True
             for worker in self.workers:
                 worker.cancel(prediction.run_id)
