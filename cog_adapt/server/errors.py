@@ -103,7 +103,7 @@ class MediaTypeError(BodyError):
 
 
 class JsonError(BodyError):
-    """The body is no JSON."""
+    """The body is not JSON."""
 
 
 class ShapeError(BodyError):
@@ -173,7 +173,7 @@ class BudgetSpent(RequestError):
 
 
 class DiskFull(RequestError):
-    """Nothing more may be kept on the disk."""
+    """The disk, or the budget of the disk, has no room left."""
 
 
 class TooManyReaders(RequestError):

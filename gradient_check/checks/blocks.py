@@ -64,7 +64,7 @@ def _confirmed(slopes: GradientSlopes, wrong: list[str]) -> list[str]:
 
 
 def _judge_noise(flow: GradientFlow) -> None:
-    """Fail a loss that stays at rounding noise even when all parameters move far."""
+    """Report a loss that stays at rounding noise even when all parameters move far."""
     with flow.subject.moved(flow.subject.names, _FAR):
         if max(abs(flow.loss), abs(flow.subject.forward())) >= _ROUNDING:
             return

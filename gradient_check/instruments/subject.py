@@ -114,9 +114,9 @@ class Subject(MovingReplica):
 
         Args:
             module: the base, or a replica.
-            seed: of all random numbers; None: only those of single rows are seeded.
-            mode: by default the caller's.
-            row_seed: of single rows if there is no seed; None: the subject's.
+            seed: the seed of all random numbers; None: only the noise of single rows is seeded.
+            mode: the mode of inference; by default the caller's.
+            row_seed: the seed of single rows' noise if `seed` is None; None: the subject's seed.
         """
         self.loss.seed = seed
         options, device = self.options, self.options.precision.device

@@ -80,7 +80,7 @@ _WITH_PAIR: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def lora_tensors(layer: nn.Linear, rank: int, generator: Generator) -> dict[str, Tensor]:
-    """Make a fresh pair: A is drawn like the weight of `nn.Linear`, B is 0 (the base's output).
+    """Make a new pair: A is drawn like the weight of `nn.Linear`; B is 0, so the output is equal.
 
     A is drawn on the CPU, so that a seed gives the same values on every device.
     """

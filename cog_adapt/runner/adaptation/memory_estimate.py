@@ -133,7 +133,7 @@ class MemoryEstimates:
         )
 
     def _row(self, start: Start) -> _Row:
-        """Return the memory of the longest example; one longer than before is measured."""
+        """Return the memory of the longest example; measure it if it is longer than any before."""
         examples = [start.data.examples[position] for position in longest_of(start.data.examples)]
         batch, targets = _encoded(start, examples)
         tensors = (*batch.values(), targets)

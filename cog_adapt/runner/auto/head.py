@@ -86,8 +86,8 @@ def features_of(  # noqa: PLR0913 - the model, what to look at, and until when
 ) -> Generator[None, None, Tensor | None]:
     """Compute the features (N, D) of inputs; None if the task has none.
 
-    Cached rows are not computed again; the others are, a part of a batch a tick. After `is_over` no
-    further batch is begun: the result has the features of the first inputs, one batch at least.
+    Only rows outside the cache are computed, a part of a batch a tick. After `is_over`, no further
+    batch is begun: the result has the features of the first inputs, one batch at least.
     """
     rows = (yield from _known(inputs, kept)) if kept else [None] * len(inputs)
     missing = [place for place, row in enumerate(rows) if row is None]

@@ -242,11 +242,11 @@ def given_of(
     """Return the start of `auto`; None if a head cannot be fitted in closed form.
 
     Args:
-        start: of the task's own method.
+        start: the start of the task's own method.
         phase: how inference runs.
-        features: of the examples, (N, D); None if the task has none.
-        began: the start of the adaptation, by `time.monotonic`.
-        asked: the number of examples in the request; None: those of the start.
+        features: the features of the examples, (N, D); None if the task has no features.
+        began: the time of the adaptation's start, by `time.monotonic`.
+        asked: the number of examples in the request; None: the number in `start`.
 
     Raises:
         InputError: the recipe holds examples out.

@@ -92,9 +92,9 @@ class FittedHead:
     """One of the heads that are averaged.
 
     Attributes:
-        name: what it is.
-        head: in the space of features.
-        left_out: outputs (N, K) of each example by heads that have not seen it.
+        name: the kind of the head.
+        head: the head, in the space of features.
+        left_out: outputs (N, K); the output of an example is by a head that has not seen it.
     """
 
     name: str

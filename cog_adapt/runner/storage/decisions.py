@@ -34,15 +34,16 @@ class Decision:
     """The result of one adaptation.
 
     Attributes:
-        key: of the adaptation (`AdaptationKey.whole`).
-        family: of the same without the examples.
-        adapter: its id; None: the base answers.
-        report: as the request that made it received it.
-        receipt: how it was made.
+        key: the key of the adaptation (`AdaptationKey.whole`).
+        family: the key of the adaptation without its examples.
+        adapter: the id of the adapter; None: the base answers.
+        report: the report that the request which made the adapter received.
+        receipt: how the adapter was made.
         rows: a digest of each example.
-        started_from: the id of the adapter of fewer examples that it continued from, or None.
+        started_from: the id of the adapter of fewer examples that the adaptation continued from, or
+            None.
         is_complete: whether the recipe ran to its end.
-        state: name of the checkpoint that an unfinished adaptation continues from.
+        state: the name of the checkpoint that an unfinished adaptation continues from.
     """
 
     key: str

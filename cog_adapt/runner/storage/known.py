@@ -36,8 +36,8 @@ class KnownAdapters:
     """The metadata of all owners' adapters.
 
     Args:
-        folder: of the adapters.
-        remote: of their copies; None: there are none.
+        folder: the folder of the adapters.
+        remote: the remote store with copies of the adapters; None: no remote store.
     """
 
     def __init__(self, folder: Folder, remote: Remote | None) -> None:

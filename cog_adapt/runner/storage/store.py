@@ -137,9 +137,9 @@ class AdapterStore:
 
         Args:
             adapter_id: an id, not a name.
-            owner: of the adapter.
-            change: returns the new metadata from the present one and a function that gives a name's
-                next version.
+            owner: the owner of the adapter.
+            change: a function of the present metadata, and of a function that gives a name's next
+                version; it returns the new metadata.
 
         Raises:
             AdapterNotFound: this owner has no such adapter.

@@ -161,9 +161,10 @@ class Task(ABC):
     def decode_input(self, value: Any) -> Any:  # noqa: ANN401 - what a caller sent
         """Decode a compressed input (a picture, a sound) for `encode`; refuse a broken one.
 
-        Called for each input of a request, and for that of each example before it is learned, one
-        at a time on a thread of its own; only the probe is decoded on the model thread. The result
-        is kept until the request ends, so it should be small: 150 kB of pixels.
+        `decode_input` is called for each input of a request, and for the input of each example
+        before the example is learned, one at a time on a thread of its own; only the probe is
+        decoded on the model thread. The result is kept until the request ends, so the result should
+        be small: 150 kB of pixels.
         """
         return value
 

@@ -22,10 +22,10 @@ class PageFile:
     """A file of the page.
 
     Attributes:
-        content: its bytes.
-        zipped: the same for clients that accept gzip.
-        media_type: by its suffix.
-        etag: changes with the content; weak, since both forms share it.
+        content: the bytes of the file.
+        zipped: the bytes for clients that accept gzip.
+        media_type: the media type of the file's suffix.
+        etag: a text that changes with the content; weak, since both forms share one etag.
     """
 
     content: bytes

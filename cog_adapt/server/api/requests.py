@@ -238,7 +238,7 @@ def _with_inputs(request: PredictionSpec, checked: Inputs | Sequence[Problem]) -
 
 
 def with_owner(context: dict[str, str], request: Request) -> dict[str, str]:
-    """Put the caller's owner into a context, replacing the caller's own value there."""
+    """Put the caller's owner into a context, in place of a value that the caller has sent there."""
     key = key_of(request)
     if key is None:
         return owned(context, "")

@@ -145,7 +145,7 @@ def _time_of(text: str) -> float:
 
 
 class KeyRing:
-    """The keys of a file, as they are now.
+    """The keys that a file has now.
 
     Raises:
         ConfigError: the file cannot be read, or a line is malformed.

@@ -18,12 +18,12 @@ log = structlog.get_logger()
 class AdapterRelay:
     """Writes each worker's adapter messages into the index, and sends them to the other workers.
 
-    A worker that does not confirm is ended, since it would go on using adapters that were removed
-    or unshared; the next process reads the files.
+    A worker that does not confirm a message is ended, since the worker would still use adapters
+    that were removed or unshared; the next process reads the files.
 
     Args:
-        workers: all that keep adapters; the first one's list fills the index.
-        index: answers the routes.
+        workers: all workers that keep adapters; the list of the first worker fills the index.
+        index: the index that answers the routes.
     """
 
     def __init__(self, workers: Sequence[Worker], index: IndexWriter) -> None:

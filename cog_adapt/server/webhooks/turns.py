@@ -20,8 +20,8 @@ class Turns:
     """Turns to send, by owner, in the order of the requests.
 
     Args:
-        most: at once.
-        most_of_host: to one host.
+        most: the number of turns at once.
+        most_of_host: the number of turns at once for one host.
     """
 
     def __init__(self, most: int = 256, most_of_host: int = 32) -> None:

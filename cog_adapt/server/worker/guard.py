@@ -1,8 +1,8 @@
 """Ends a worker with the front process, whatever the cause and whatever the worker does.
 
-The kernel kills the worker itself. Its child processes are ended by a small process beside it, a
-fork from before anything was loaded, which a hung or stopped worker cannot block. The same process
-passes on the worker's output to its descriptors.
+The kernel kills the worker itself. A small process beside the worker, the guard, ends the worker's
+child processes. The guard is a fork from before anything was loaded, which a hung or stopped worker
+cannot block. The guard also passes on what the worker writes to its descriptors.
 """
 
 import contextlib
