@@ -87,9 +87,9 @@ class OwnerShares(Generic[L]):
 
 
 class OwnerBytes(OwnerShares[int], Generic[N]):
-    """The bytes of each entry, which is an owner and a name; the longest unused is the first.
+    """The bytes of each entry, an owner and a name; the first entry is the longest unused one.
 
-    Their sizes are counted as `OwnerShares` counts, by `add` and `discard` alone.
+    The entries' sizes are counted as `OwnerShares` counts, by `add` and `discard` alone.
     """
 
     def __init__(self, most: int, most_of_owner: int, most_of_nobody: int | None = None) -> None:

@@ -113,7 +113,8 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
             probe; or `(output, targets) -> losses`, as PyTorch's own losses are, with the probe
             `(inputs, targets)`. Losses are a scalar or one for each example.
         precision: the device and the dtype of forwards: a Precision, or fp32, bf16 or fp16 on the
-            module's device; by default float32, or the dtype of its weights if it has 16 bits.
+            module's device; by default float32, or the dtype of the module's weights if these have
+            16 bits.
         trainable: a regex searched in parameter names, or a predicate of name and parameter; by
             default every floating point or complex parameter, frozen ones included.
         unused: names, or full-match regexes of names, of parameters that may get no gradient. One

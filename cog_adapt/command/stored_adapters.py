@@ -30,7 +30,7 @@ class StoredAdapters:
     def all(
         self, owner: str | None, name: str | None, label: str | None = None
     ) -> Iterator[MetadataJson]:
-        """Read the metadata beside the files."""
+        """Read the metadata that lie beside the adapters' files."""
         found = (known.to_json() for known in reversed(self._store.describe(owner)))
         named = (each for each in found if name in (None, each["name"]))
         return (each for each in named if label is None or label in (each["labels"] or ()))
@@ -39,7 +39,7 @@ class StoredAdapters:
         """Find an adapter of any owner.
 
         Raises:
-            InputError: there is none, or several owners have one.
+            InputError: no owner has such an adapter, or several owners have one.
         """
         candidates = self._store.describe(owner)
         try:

@@ -53,8 +53,8 @@ def upgrade_project(folder: Path) -> Iterator[str]:
     """Replace the packages of a project; yield a sentence for each change.
 
     Raises:
-        ConfigError: the folder holds no project, is the one of these packages, or cannot be
-            written.
+        ConfigError: the folder holds no project, is the folder of these packages themselves, or
+            cannot be written.
     """
     places = (folder / PACKAGE.name, _old(folder / PACKAGE.name))
     if not (folder / "cog.yaml").is_file() or not any(place.is_dir() for place in places):

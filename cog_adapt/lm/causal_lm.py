@@ -154,7 +154,7 @@ class CausalLM(GenerativeTask):
         )
 
     def next_logits(self, module: nn.Module, generations: Sequence[Generation]) -> Tensor:
-        """Read a part of one prompt, or the last token of each answer; shape (N, V)."""
+        """Read a part of one prompt, or each answer's last token; return the logits, (N, V)."""
         growing = cast(Sequence[TextGeneration], generations)
         device = next(module.parameters()).device
         apart = growing[0].joins

@@ -42,7 +42,7 @@ class GrowingText:
         self._held = ""
 
     def taken(self) -> str | None:
-        """Take the text that is certain, or None."""
+        """Take the text that can no longer begin a stop string; None without such text."""
         taken, self._certain = self._certain, ""
         return taken or None
 

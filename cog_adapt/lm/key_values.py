@@ -1,9 +1,9 @@
-"""Keys and values of growing answers, each answer's its own; and attention over several.
+"""Keys and values of growing answers, in tensors of each answer; and attention over several.
 
-A forward over N answers has one new token of each. Its linear layers work on all N at once; keys
-and values are written to each answer's own tensors, and each answer attends only to its own. So
-lengths differ without padding, no data moves when an answer joins or leaves, and an answer's memory
-is freed with it. This module knows no token and no runner.
+A forward over N answers has one new token of each answer. The linear layers work on all N tokens at
+once; keys and values are written to each answer's own tensors, and each answer attends only to its
+own keys. So lengths differ without padding, an answer joins or leaves without a copy of the others'
+data, and an answer's memory is freed with the answer. This module knows no token and no runner.
 """
 
 from collections.abc import Sequence

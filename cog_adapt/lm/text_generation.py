@@ -56,7 +56,7 @@ class TextGeneration(Generation):
         return self._prompt[first : first + self._reading]
 
     def accept(self, logits: Tensor) -> None:
-        """Continue by the forward's logits for the last token, shape (V,)."""
+        """Choose the next token by the forward's logits for the last token, shape (V,)."""
         self.cache.length += 1 if self._tokens else self._reading
         if self.cache.length < len(self._prompt):
             return

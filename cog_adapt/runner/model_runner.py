@@ -42,17 +42,17 @@ _SELF_TEST_SECONDS = 600.0  # the self-test is one tick
 
 
 class ModelRunner(AbstractContextManager["ModelRunner"]):
-    """One model, one thread.
+    """Runs one model on one thread.
 
     Args:
-        task: the user's.
-        settings: read once, at the start.
-        weights: COG_WEIGHTS, the operator's own: a path or URL of an adapter's file.
+        task: the user's task.
+        settings: the settings, which are read once, at the start.
+        weights: the operator's COG_WEIGHTS: the path or URL of an adapter's file.
 
     Attributes:
-        default: the adapter of requests that name none; None without `weights`.
-        reading: reads large sources of callers.
-        self_test_report: of the last self-test; None before the first.
+        default: the adapter of requests that name no adapter; None without `weights`.
+        reading: the reader of callers' large sources.
+        self_test_report: the report of the last self-test; None before the first self-test.
 
     Raises:
         SetupError: the model or the weights cannot be loaded here.

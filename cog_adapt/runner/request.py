@@ -19,7 +19,7 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.task.task import Task, decodes
 
 URL = ("data:", "http://", "https://")
-_FEW_CHARACTERS, _FEW_ROWS = 2**16, 500  # so few are read in a few milliseconds
+_FEW_CHARACTERS, _FEW_ROWS = 2**16, 500  # a source of at most this size takes a few ms to read
 _SHOWN = 80
 
 

@@ -19,16 +19,18 @@ _RETRY_AFTER: Final = 1
 
 
 class Budget:
-    """Bytes of one use of memory or disk. Belongs to one thread.
+    """The budget of one use of memory or disk, in bytes. A budget belongs to one thread.
 
     Args:
-        name: of the use, for metrics and words.
-        setting: that the operator changes it by.
-        most: bytes in all.
-        share: of them that one owner may use; who asks without a key has no name, and may use all.
+        name: the name of the use, for metrics and messages.
+        setting: the setting by which the operator changes the budget.
+        most: the limit in bytes.
+        share: the share of the limit that one owner may use, from 0 to 1; callers without a key are
+            one owner without a name, who may use the whole limit.
 
     Attributes:
-        reclaimers: each gives up something old, or returns False where it has nothing.
+        reclaimers: functions that free something old; a function returns False if it has freed
+            nothing.
     """
 
     def __init__(self, name: str, setting: str, most: float, share: float = 1.0) -> None:
@@ -54,11 +56,11 @@ class Budget:
 
     @property
     def largest(self) -> int:
-        """The bytes of the named owner with most."""
+        """The bytes of the named owner who uses the most."""
         return self._by_owner.largest
 
     def limit_of(self, owner: str) -> float:
-        """Return the most bytes of an owner."""
+        """Return the number of bytes that an owner may use at most."""
         return self._by_owner.most_of(owner)
 
     def used_by(self, owner: str) -> int:
@@ -66,11 +68,11 @@ class Budget:
         return self._by_owner.bytes_of(owner)
 
     def take(self, owner: str, size: int, held: int = 0) -> None:
-        """Take so many bytes more.
+        """Take bytes of the budget for an owner.
 
         Args:
-            owner: of the bytes; empty if no keys are set.
-            size: in bytes.
+            owner: the owner of the bytes; empty if no keys are set.
+            size: the number of bytes.
             held: bytes of the same body, input or answer that were taken before.
 
         Raises:
@@ -82,11 +84,11 @@ class Budget:
         self.add(owner, size)
 
     def add(self, owner: str, size: int) -> None:
-        """Count bytes that cannot be refused."""
+        """Count bytes that are used already."""
         self._by_owner.count(owner, size)
 
     def free(self, owner: str, size: int) -> None:
-        """Release so many bytes."""
+        """Return bytes of an owner to the budget."""
         self._by_owner.count(owner, -size)
 
     def is_over(self, owner: str) -> bool:
@@ -122,9 +124,9 @@ class MemoryBudgets:
 
     Attributes:
         queue: inputs of waiting and running predictions.
-        events: kept for followers, live or late.
+        events: events that the server keeps for clients that follow a prediction, live or later.
         answers: outputs, logs and metrics of running predictions.
-        webhooks: waiting to be sent, or for a receiver's answer.
+        webhooks: webhooks that wait to be sent, or for a receiver's answer.
     """
 
     queue: Budget
@@ -134,7 +136,7 @@ class MemoryBudgets:
 
     @classmethod
     def of(cls, settings: Settings) -> "MemoryBudgets":
-        """Make them from the settings; Cog has none."""
+        """Make the budgets from the settings; Cog's own server has no such budgets."""
         return cls(
             queue=_in_memory(
                 name="waiting inputs",

@@ -119,8 +119,8 @@ def read_cogfile(path: Path = Path("cog.yaml")) -> Cogfile:
     """Read `cog.yaml`.
 
     Raises:
-        ConfigError: there is no such file, it is no YAML, or a value is not allowed; the message
-            has one line for each.
+        ConfigError: there is no such file, the file is not YAML, or values are not allowed; the
+            message has one line for each such value.
     """
     try:
         with path.open("rb") as file:

@@ -103,7 +103,7 @@ class MediaTypeError(BodyError):
 
 
 class JsonError(BodyError):
-    """The body is no JSON."""
+    """The body is not JSON."""
 
 
 class ShapeError(BodyError):
@@ -127,7 +127,7 @@ class NotFound(RequestError):
 
 
 class NotStreamable(RequestError):
-    """A stream is asked of what cannot give one."""
+    """The client asks for a stream of a run that cannot stream."""
 
 
 class IdInUse(RequestError):
@@ -173,7 +173,7 @@ class BudgetSpent(RequestError):
 
 
 class DiskFull(RequestError):
-    """Nothing more may be kept on the disk."""
+    """The disk, or the budget of the disk, has no room left."""
 
 
 class TooManyReaders(RequestError):
@@ -183,7 +183,7 @@ class TooManyReaders(RequestError):
 
 
 class NotReady(RequestError):
-    """The predictor does not serve now."""
+    """The predictor is not ready to serve."""
 
     retry_after = 5
 

@@ -9,9 +9,9 @@ log = structlog.get_logger()
 
 
 def end_by_force_after(seconds: float) -> None:
-    """End this process with code 1, unless it has ended before, even if a thread hangs.
+    """End this process with code 1 after `seconds`, even if a thread hangs.
 
-    The kernel ends the workers with it; accepted requests are in the records.
+    The kernel then ends the workers, too; the accepted requests are in the records.
     """
     timer = threading.Timer(seconds, _end, (seconds,))
     timer.daemon = True

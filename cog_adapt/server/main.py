@@ -36,7 +36,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
 _COMMANDS = "Commands instead of flags: predict, train, openapi, key, adapters (each with --help)."
 _KEEP_ALIVE_SECONDS = 75
-_END_SECONDS = 4.8  # after the time to drain
+_END_SECONDS = 4.8  # after the time to drain, the process ends by force
 _ANSWER_SECONDS = 1  # to answer callers whose runs were given up at the end of the time to drain
 
 
@@ -191,7 +191,7 @@ class Server(uvicorn.Server):
         flags: argparse.Namespace,
         build: Callable[[Settings], FastAPI],
     ) -> None:
-        # first the app: a wrong app must open no database
+        # the app comes first, because a mistake in the app must leave the database closed
         app, metrics = build(settings), Metrics()
         metrics.watch(space := RecordSpace.of(settings))
         records = Records.open(settings.database_url, settings.data_dir, space=space)

@@ -169,7 +169,7 @@ class Finished(_Message, frozen=True):
     """Model to front: the prediction has ended; this is its last message.
 
     Attributes:
-        status: of its end.
+        status: the final status.
         is_list: whether the output is the list of all chunks, or the only chunk.
         error: the reason of a failure, without a traceback.
         predict_time: seconds in run(), inputs and outputs included.
@@ -227,12 +227,12 @@ class Frames:
 
     @classmethod
     def of_requests(cls) -> "Frames":
-        """Make one for the worker."""
+        """Make the frames of the worker, which receives the front process's messages."""
         return cls(_requests)
 
     @classmethod
     def of_reports(cls) -> "Frames":
-        """Make one for the front process."""
+        """Make the frames of the front process, which receives the worker's messages."""
         return cls(_reports)
 
     def feed(self, data: bytes) -> list[Any]:

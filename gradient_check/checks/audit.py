@@ -21,8 +21,8 @@ def judge_module(exam: Examination, module: nn.Module, names: list[str]) -> None
     """Report each fault that makes replicas or gradients impossible, or learning coarse.
 
     Args:
-        exam: gets the findings.
-        module: the caller's.
+        exam: the examination that gets the findings.
+        module: the caller's module.
         names: the parameters selected for training.
     """
     for finding in _audit(module, names):

@@ -64,7 +64,7 @@ def _confirmed(slopes: GradientSlopes, wrong: list[str]) -> list[str]:
 
 
 def _judge_noise(flow: GradientFlow) -> None:
-    """Fail a loss that stays at rounding noise even when all parameters move far."""
+    """Report a loss that stays at rounding noise even when all parameters move far."""
     with flow.subject.moved(flow.subject.names, _FAR):
         if max(abs(flow.loss), abs(flow.subject.forward())) >= _ROUNDING:
             return
@@ -116,6 +116,6 @@ def _unverified(
 
 
 def _is_below_noise(verdict: Verdict) -> bool:
-    """Return whether noise hides the whole gradient from differences."""
+    """Return whether the noise is larger than the difference that the whole gradient predicts."""
     is_judged = verdict.wrong or verdict.rough
     return not is_judged and verdict.predicted <= 2 * verdict.noise

@@ -66,7 +66,7 @@ def _repeats(operation: Operation) -> bool:
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(subject.serve, subject.base)
     assert operation.served is not None
-    is_raised = answer.exception() is not None  # then the check says so
+    is_raised = answer.exception() is not None  # the check of concurrency reports the error
     return is_raised or close(operation.served, answer.result(), operation.same)
 
 

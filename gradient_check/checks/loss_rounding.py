@@ -57,13 +57,13 @@ class LossRounding:
         loss: float,
         stops: StandIns,
     ) -> Verdict:
-        """Return a comparison's verdict; a bad one is repeated with the measured rounding.
+        """Return a comparison's verdict; repeat a failed comparison with the measured rounding.
 
-        If terms of the loss cancel, their size and not the loss's value determines its rounding and
-        the length of steps.
+        If terms of the loss cancel, the size of the terms determines the loss's rounding and the
+        length of steps.
 
         Args:
-            compare: compares within limits, for a loss of a size.
+            compare: a function that compares within limits, for a loss of the given size.
             limits: the limits, and the known noise.
             loss: the loss.
             stops: the stops that are held.

@@ -13,7 +13,7 @@ def judge_modes(exam: Examination, entry: Callable[..., object] | None) -> Numbe
     """Check that the phases allow gradients on this thread, whatever mode surrounds the call.
 
     Args:
-        exam: gets the findings.
+        exam: the examination that gets the findings.
         entry: a function that a server calls; None if no function is given.
     """
     wanted = ThreadModes(grad=True, inference=False, autocast=False)

@@ -18,11 +18,11 @@ class Operation:
 
     Attributes:
         flow: the gradients of the base's replica.
-        same: how far two losses of the same values may be apart, relative.
-        census: the census of the base; a later difference from it is a change.
+        same: the relative difference that two losses of the same values may have.
+        census: the census of the base; a later difference from the census is a change.
         early_changes: the changes to a base that was to share the caller's memory.
-        served: the losses of the first inference; None before it.
-        draws: the noise of an inference that draws some.
+        served: the losses of the first inference; None before the first inference.
+        draws: the random draws of an inference that has any; else None.
     """
 
     def __init__(self, flow: GradientFlow) -> None:
@@ -34,7 +34,7 @@ class Operation:
         self.draws: RecordedDraws | None = None
 
     def new_census(self) -> Census:
-        """Take a census of the base; its parameters have the bits of the caller's."""
+        """Take a census of the base, whose parameters have the bits of the caller's module."""
         base, bits = self.flow.subject.base, self.flow.guard.bits
         own = dict(base.named_parameters(remove_duplicate=False))
         return Census.of(base, {name: known for name, known in bits.items() if name in own})
@@ -45,7 +45,7 @@ class Operation:
         return self.early_changes + [c for c in changes if not c.startswith("process flag")]
 
     def changes_at_end(self) -> list[str]:
-        """Return all changes to the base; tensors in the caller's memory are read once."""
+        """Return all changes to the base, reading each tensor in the caller's memory once."""
         theirs = self.flow.guard.tensors
         own = dict(self.flow.subject.base.named_parameters(remove_duplicate=False))
         # a forward may add other parameters

@@ -11,8 +11,8 @@ from gradient_check.instruments.subject import Subject
 def optimizer_fits(subject: Subject, exam: Examination) -> bool:
     """Return whether the optimizer holds exactly the trained parameters; report why not.
 
-    An optimizer that needs a closure does not fit either. A learning rate of 0 is reported, but
-    steps are still taken.
+    The result is also False for an optimizer that needs a closure. A learning rate of 0 is
+    reported, but steps are still taken.
     """
     optimizer = subject.step.optimizer
     groups = optimizer.param_groups

@@ -16,12 +16,14 @@ _COARSE = 0.05  # a larger limit is the one of 16 bits, in which a factor has fe
 def measured_factor(
     flow: GradientFlow, slopes: DeclaredSlopes, pattern: str, expected: float = 1.0
 ) -> float | None:
-    """Return the gradient at a pattern's blocks over the slope there; None: not a single factor.
+    """Return the gradient at a pattern's blocks, divided by the slope there.
+
+    The result is None if a single factor does not explain the gradient.
 
     Args:
         flow: the gradients.
         slopes: the declarations, including the pattern.
-        pattern: of the blocks.
+        pattern: the pattern of the blocks.
         expected: the factor, unless differences say otherwise.
     """
     first = compare_passed(flow, slopes, pattern, factor=expected, ways=(DirectionKind.GRADIENT,))

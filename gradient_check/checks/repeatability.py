@@ -20,7 +20,10 @@ _ELSEWHERE = 5
 
 
 def judge_repeatability(flow: GradientFlow) -> Numbers:
-    """Fail a forward that alternates, warn of noise; hold its state from inputs."""
+    """Report a forward that alternates as a failure, and noise as a warning.
+
+    State that a forward takes from its inputs is restored before each later forward.
+    """
     before = PlainState(flow.subject.replica)
     scale = max(flow.scale, 1e-30)
     # this thread's own time, so that the blocks do not depend on the load
@@ -52,7 +55,7 @@ def _spread(losses: Sequence[float], scale: float) -> float:
 
 
 def _explained(flow: GradientFlow, scale: float) -> bool:
-    """Report, or hold, the state that lasts from call to call; return False for noise."""
+    """Report, or hold still, the state that lasts from call to call; return False for noise."""
 
     def differ(losses: Sequence[float]) -> bool:
         # this form also counts NaN as different
@@ -125,7 +128,7 @@ def _report(flow: GradientFlow, slot: tuple[str, str] | None) -> None:
 
 
 def _hold(flow: GradientFlow, start: PlainState, slots: Sequence[tuple[str, str]]) -> None:
-    """Restore the state taken from inputs before each forward; take the gradients again."""
+    """Restore, before each forward, the state taken from inputs; take the gradients again."""
     names = [".".join(filter(None, slot)) for slot in slots]
     flow.exam.add(
         "WARN",

@@ -2,8 +2,8 @@
 
 The 16 bits are those of the check's precision, or of the module's own casts.
 
-Both are taken at the same nearby points. Rounding errors differ from point to point; the error of a
-wrong backward is constant, and is seen if it exceeds them.
+Both gradients are taken at the same nearby points. Rounding errors differ from point to point; the
+error of a wrong backward is constant, and is detected if it exceeds the rounding errors.
 """
 
 import math
@@ -27,7 +27,7 @@ from gradient_check.phases.precision import Precision
 _FIRST, _MORE = (11, 12), (13, 14, 15, 16)  # the seeds of the points
 _LEAST = 0.04  # share of a gradient's norm: some operations in 16 bits resolve a hundredth of it
 _APART = 0.5  # allowed distance of the errors at single points, as a share of the lasting error
-_FEW, _APART_OF_FEW = 16, 0.25  # so few entries agree by chance more often
+_FEW, _APART_OF_FEW = 16, 0.25  # fewer than 16 entries agree by chance more often
 _TIMES_LOSS = 10.0  # a gradient may be off by a few times the forward's relative error
 # from here on the two precisions compute different things, with other draws of noise
 _ANOTHER_LOSS = 0.1

@@ -37,8 +37,8 @@ class GradientSlopes:
     def compare_whole(self, whole: str) -> None:
         """Compare along the gradient of a whole, then along its values.
 
-        In a large module along the values alone, if its blocks are compared along the gradient as
-        exactly: that takes a second. How the loss bends along the values proves nothing.
+        A large module is compared along its values alone, which takes a second, if its blocks are
+        compared as exactly along the gradient. A bend of the loss along the values proves nothing.
         """
         names, limits = self.wholes[whole], self.flow.limits
         if self.flow.subject.is_large and limits.block <= limits.whole:
@@ -115,7 +115,7 @@ class GradientSlopes:
                     subject.forward, tensors, gradients, limit, limits, loss=loss, ways=ways
                 )
 
-        # the rounding is that of its own 16 bits, which such a comparison leaves out
+        # a coarse subject rounds in 16 bits of its own; the comparison leaves this rounding out
         if flow.is_coarse:
             return compare(limits, loss)
         return flow.loss_rounding.judged(compare, limits, loss, flow.stand_ins)

@@ -1,7 +1,7 @@
 """Step 9 at the module's own values: parameters that no step can move from there.
 
-A factor whose partner is 0 has no gradient, and if both are 0 (both of LoRA's matrices, say),
-neither has one. Perturbed values hide this fault.
+A factor whose partner is 0 has a gradient of 0; if both factors are 0 (for example both matrices of
+LoRA), both gradients are 0. Perturbed values hide this fault.
 """
 
 from collections.abc import Iterator

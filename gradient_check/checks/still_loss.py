@@ -8,14 +8,14 @@ from gradient_check.instruments.differences import SIXTEEN_BIT
 
 
 def judge_still_loss(flow: GradientFlow, loss: float, descent: float) -> None:
-    """Report an unchanged loss: a stale forward or a flat loss, if not too small a step.
+    """Report an unchanged loss as a stale forward or a flat loss; accept it after a tiny step.
 
     Weights of 16 bits round many steps away, however much the loss should have moved.
 
     Args:
         flow: the gradients of the step.
-        loss: before the step, and after it.
-        descent: how far the gradient says that the step moves the loss.
+        loss: the loss before the step, and after it.
+        descent: the change of the loss that the gradient predicts for the step.
     """
     limits, spread = flow.limits, flow.spread
     size = max(abs(loss), flow.scale)
@@ -51,7 +51,7 @@ def _is_stopped(flow: GradientFlow) -> bool:
     """Return whether a known stop keeps the loss as it is: that of `exp(p - p.detach())`."""
     stops = flow.stand_ins
     if any(f.code == "gradient-wrong" and f.line for f in flow.exam.findings):
-        return True  # its cause is reported
+        return True  # the line that stops the loss is reported
     if not stops.has_stops and not flow.slopes.surrogates:
         return False
     with stops.held():

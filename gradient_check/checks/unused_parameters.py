@@ -60,13 +60,13 @@ def _never_reached(flow: GradientFlow, names: list[str]) -> list[str]:
 
 
 def _beyond_draws(flow: GradientFlow, names: list[str]) -> list[str]:
-    """Return the parameters that no other seed, values or rows bring into the graph."""
+    """Return the parameters that stay outside the graph under other seeds, values and rows."""
     lasting = list(names)
     for number in range(_MOST_DRAWS):
         reached = _reached_elsewhere(flow.subject, number, 0) if lasting else set()
         lasting = [name for name in lasting if name not in reached]
     others = [name for name in flow.subject.names if name not in lasting]
-    for number in range(1, _MOST_DRAWS):  # finds rare parameters, and no caches by shape
+    for number in range(1, _MOST_DRAWS):  # larger probes reach rare parameters
         rare = _twins(lasting, others)
         times = _TIMES[number % len(_TIMES)]
         reached = _reached_elsewhere(flow.subject, number, times) if rare else set()
@@ -77,7 +77,8 @@ def _beyond_draws(flow: GradientFlow, names: list[str]) -> list[str]:
 def _twins(names: Sequence[str], missed: Sequence[str]) -> list[str]:
     """Return the names that equal the path of a missed parameter except for numbers.
 
-    Of experts in one list, those that no draw reaches are as rare as those that some reach.
+    The experts of one list count alike: if some draws reach one expert, the others of its list are
+    rare too, rather than unused.
     """
     kinds = {_NUMBER.sub("*", name) for name in missed}
     return [name for name in names if _NUMBER.sub("*", name) in kinds]

@@ -46,7 +46,7 @@ def judge_update(flow: GradientFlow) -> Numbers:
 
 
 def _step(flow: GradientFlow, names: list[str], *, looks: bool) -> _Step | None:
-    """Take a step, and look at the next forward; None if it raised, which is reported."""
+    """Take a step, and look at the next forward; report an error, and return None."""
     subject = flow.subject
     if subject.weights is not None:
         subject.step.optimizer.state.clear()

@@ -20,7 +20,7 @@ def judge_whole_gradient(slopes: GradientSlopes) -> Numbers:
     try:
         judge_reversed_gradients(flow)
         _compare_portions(slopes)
-    except RuntimeError as error:  # from the backward of a later portion
+    except RuntimeError as error:  # the backward of a later portion raised it
         report_later_backward(flow, error)
         flow.exam.grounds.discard("gradients")
         return {}

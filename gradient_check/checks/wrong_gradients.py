@@ -21,12 +21,12 @@ def judge_wrong_gradients(
 ) -> tuple[list[str], list[str]]:
     """Report blocks that intended stops explain, then wrong blocks; return the rest.
 
-    A stop accounts for a block whose gradient is the slope while the stop's values are held.
+    A stop explains a block if the block's gradient is the slope while the stop's values are held.
 
     Args:
         slopes: the comparisons.
         wrong: the blocks whose gradients are disproved.
-        rough: those whose gradients could not be proved.
+        rough: the blocks whose gradients could not be proved.
     """
     flow = slopes.flow
     names, sites = flow.diagnosis.names, flow.slopes.sites

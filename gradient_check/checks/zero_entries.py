@@ -1,4 +1,4 @@
-"""Step 10 for single entries: checks that the loss does not depend on an entry without gradient."""
+"""Step 10 for single entries: checks that entries without gradient leave the loss unchanged."""
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.moving_zeros import note_moving_zeros, zeros_move

@@ -20,8 +20,8 @@ def judge_zero_gradients(flow: GradientFlow, names: list[str]) -> None:
 def _lost(flow: GradientFlow, names: list[str]) -> list[str]:
     """Return the names that the loss depends on, or whose gradient ends at a step function.
 
-    A gate that this probe shuts (a ReLU, say) is no fault: a small move does not change the
-    loss there.
+    A gate that this probe closes (for example a ReLU) is no fault, because a small move leaves the
+    loss unchanged there.
     """
     dependence = LossDependence.of(flow)
     with flow.stand_ins.held():  # a gradient that a declared block stops is not lost

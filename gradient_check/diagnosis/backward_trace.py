@@ -84,7 +84,7 @@ class BackwardTrace:
         return NOWHERE
 
     def _handed_on(self, node: Any, towards: set[Any]) -> set[Kind]:  # noqa: ANN401
-        """Return the kinds of gradients that left a node along its edges to these nodes."""
+        """Return the kinds of gradients that a node passed along its edges to the given nodes."""
         edges = [following for following, _ in node.next_functions]
         went = zip(edges, self.passages[node].went, strict=False)
         return {kind for following, kind in went if following in towards}

@@ -24,10 +24,10 @@ def place_of_write(forward: ForwardDiagnosis, names: Collection[str]) -> Place:
 
     Args:
         forward: records the forwards of its subject.
-        names: of the changed parameters and buffers.
+        names: the names of the changed parameters and buffers.
     """
     subject = forward.subject
-    written = _tensors_of(subject.replica)  # as they are before the forward
+    written = _tensors_of(subject.replica)  # the tensors before the forward
     event = _write_to(written, forward.record()[0])
     if event is not None:
         return event.place(forward.names)

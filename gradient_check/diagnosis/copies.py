@@ -65,7 +65,7 @@ class Copies:
             return used[0].place(module_names(subject.replica)) if used else NOWHERE
 
     def _at(self, path: str, *, training: bool) -> Place:
-        """Return the place where the replica's tensor at a path is used."""
+        """Return the place of the first call in a forward that uses the tensor at a path."""
         copies = {id(t) for p, t in kept_tensors(self.subject.replica) if p == path}
         return self._use_of(copies, self.diagnosis.forward.record(training=training)[0])
 
@@ -79,7 +79,7 @@ class Copies:
 
 @contextmanager
 def fresh_replica(subject: Subject) -> Iterator[None]:
-    """Replace the subject's replica, for a while, by one of the same values that never ran."""
+    """Replace the subject's replica, for a while, by a new replica with the same values."""
     kept = subject.replica, subject.parameters
     values = {name: p.detach() for name, p in subject.parameters.items()}
     subject.replica = subject.step.replica = training_replica(subject.template, values)

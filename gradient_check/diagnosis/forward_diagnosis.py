@@ -25,7 +25,7 @@ class ForwardDiagnosis:
     """Locates faults of one subject's forwards.
 
     Attributes:
-        names: `path (Class)` of the replica's modules, by their ids.
+        names: the name `path (Class)` of each module of the replica, by the module's `id()`.
     """
 
     def __init__(self, subject: Subject) -> None:

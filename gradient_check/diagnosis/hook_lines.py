@@ -62,7 +62,7 @@ def _maker_of(recorder: Recorder, tensor: Tensor) -> RecordedCall | None:
 
 
 def _unchanged(event: RecordedCall) -> Tensor | None:
-    """Return the argument whose values a call returns: a copy, another layout, itself."""
+    """Return the argument whose values a call returns, as a copy, in another layout, or itself."""
     if event.writes:
         return None
     output = event.outputs[0]

@@ -193,9 +193,9 @@ class Interventions:
 
 
 def _cause_of(event: RecordedCall) -> Position | None:
-    """Return the line that takes the graph from a call, or sets a hook, or None.
+    """Return the line that takes the graph from a call, or that sets a hook; else None.
 
-    All calls of a block without gradients have the block's line.
+    The line of a block without gradients is the line of all calls in the block.
     """
     if not event.grad_enabled and not event.in_inference_mode:
         return event.stack.grad_off() or event.stack.position

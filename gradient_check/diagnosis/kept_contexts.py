@@ -27,12 +27,12 @@ def place_of_overwriting(
 ) -> Place:
     """Return the last write to a custom function's kept tensor, if it causes wrong gradients.
 
-    The proof is a backward that is right once the function keeps copies.
+    The proof is that backward gives right gradients once the function keeps copies.
 
     Args:
-        forward: records a forward.
-        interventions: repeats the gradients.
-        names: of the parameters whose gradients are wrong.
+        forward: the diagnosis that records a forward.
+        interventions: the interventions that repeat the gradients.
+        names: the names of the parameters whose gradients are wrong.
     """
     kept: list[tuple[int, Tensor]] = []
     recorder = Recorder()

@@ -19,7 +19,8 @@ from gradient_check.instruments.recording import Recorder
 _DEPTH = 2  # levels, such as a tensor in a tuple in a dict; each takes a walk through all objects
 _MOST = 2
 _MISSING = object()
-# forgets a value; returns a function that puts it back and returns the new one
+# a function that forgets a value; it returns a function that restores the value and returns the
+# new value
 Forget = Callable[[], Callable[[], object]]
 
 
@@ -37,7 +38,7 @@ def maker_of_inference_tensor(forward: ForwardDiagnosis) -> Place:
 def made_again(forward: ForwardDiagnosis) -> Iterator[tuple[Tensor, Tensor, Recorder]]:
     """Yield each inference tensor given to an eval forward, with its new counterpart.
 
-    Its holder drops it for a while; the record of the forward comes with them.
+    The tensor's holder drops the tensor for a while; the third value is the record of the forward.
     """
     recorder, _ = forward.record(training=False)
     kept = _kept_of(recorder, [tensor for event in recorder.events for tensor in event.inputs])
@@ -46,7 +47,7 @@ def made_again(forward: ForwardDiagnosis) -> Iterator[tuple[Tensor, Tensor, Reco
 
 
 def _kept_of(recorder: Recorder, waiting: list[Tensor]) -> list[Tensor]:
-    """Return the inference tensors behind these that no recorded call has made."""
+    """Return the inference tensors that older code made, and from which `waiting` was computed."""
     found: list[Tensor] = []
     seen: set[int] = set()
     while waiting:

@@ -69,7 +69,7 @@ def _adds(event: RecordedCall, tensor: Tensor, recorder: Recorder) -> bool:
 def _replaces(stop: RecordedCall, recorder: Recorder) -> bool:
     """Return whether a step is added to the stopped values' difference from themselves.
 
-    The smallest sum with another term beside the two decides: later additions are not part of the
+    The smallest sum that has a term beside these two decides; later additions are outside the
     estimator.
     """
     flowing, stopped = stop.inputs[0], stop.outputs[0]
@@ -151,7 +151,7 @@ def _gives_choice(event: RecordedCall) -> bool:
 
 
 def _steps(event: RecordedCall) -> bool:
-    """Return whether the values that a call cuts come from a step function."""
+    """Return whether a call detaches values that come from a step function."""
     graph = (node.name() for root in event.roots for node in nodes(root))
     return any(name.startswith(STEPS[:5]) for name in graph) or _is_discrete(event)
 

@@ -1,7 +1,7 @@
-"""Finds the line that leaves a parameter unused. Runs only after a failure.
+"""Finds the line that leaves a parameter unused; the search runs only after a failure.
 
-It is the last line with the parameter's value, a line that uses others like it, a line of the code
-that skips it, or else the line that makes the parameter.
+The line is the last line with the parameter's value, a line that uses other parameters like it, a
+line of the code that skips the parameter, or else the line that makes the parameter.
 """
 
 import ast

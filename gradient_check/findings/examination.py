@@ -21,7 +21,7 @@ _Found = TypeVar("_Found")
 
 
 class Examination:
-    """Runs checks in order. A check may add to `grounds`; one that lacks a ground is skipped."""
+    """Runs checks in order. A check may add `grounds`; a check that lacks a ground is skipped."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
@@ -102,8 +102,8 @@ class Examination:
 def attempted(function: Callable[[], _Found], otherwise: _Found) -> _Found:
     """Return a diagnosis's result, or a default if it raises.
 
-    A known fault is reported even if its diagnosis fails: the code under test may refuse to run in
-    the diagnosis's way.
+    A known fault is reported even if the diagnosis of the fault raises: the code under test may
+    refuse to run as the diagnosis runs it.
     """
     try:
         return function()

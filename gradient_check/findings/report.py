@@ -104,7 +104,7 @@ class GradientReport:
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """The parameters whose gradients exist without proof, each once."""
+        """The parameters whose gradients exist but were not verified, each once."""
         named = (f.parameters for f in self.findings if f.code in _UNPROVED)
         return tuple(dict.fromkeys(name for names in named for name in names))
 

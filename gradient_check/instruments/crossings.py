@@ -1,8 +1,8 @@
-"""Blocks whose gradient is declared: held still, with their own backward in place of the slope.
+"""Blocks whose gradient is declared: each is held still, with its own backward as the slope.
 
-At its entry such a block gets the value of one fixed point, and the loss gets one more term: the
-gradient that the block passed backward at that point, times the value's change. The slope of this
-loss is autograd's gradient exactly if everything outside the blocks is right.
+At its entry, such a block gets the input of one fixed point, and the loss gets one more term: the
+gradient that the block passed backward at that point, times the input's change. The slope of this
+loss equals autograd's gradient if and only if everything outside the blocks is right.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -32,15 +32,16 @@ class Sites:
     """The starts of declared blocks, each with the declaration's pattern.
 
     Attributes:
-        modules: by the module.
-        functions: by the number of a custom function's call among these in a forward.
+        modules: starts at modules, by the module.
+        functions: starts at calls of custom functions, by the call's number among such calls in a
+            forward.
         kinds: the custom functions' classes; `declared_kinds` are those of declared calls.
         surrogates: the patterns of blocks whose gradient is not the slope.
-        calls: by the number of a torch call in a forward.
-        hooks: by the number of a call of `register_hook`.
+        calls: starts at torch calls, by the call's number in a forward.
+        hooks: starts at calls of `register_hook`, by the call's number.
         names: the parameters that a declaration names.
         inside: the parameters in blocks whose gradient is not the slope.
-        places: of each pattern's first block.
+        places: the place of each pattern's first block.
     """
 
     modules: dict[nn.Module, str] = field(default_factory=dict)

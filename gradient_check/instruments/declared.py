@@ -27,14 +27,14 @@ class DeclaredStops:
 
     @property
     def are_missing(self) -> bool:
-        """Whether some were not found."""
+        """Whether some patterns were not found."""
         return self.found != set(self.patterns)
 
     def admits_all(self, places: Sequence[Place]) -> list[bool]:
-        """Return for each stop of a forward whether it is declared, at its place or around it.
+        """Return for each stop of a forward whether its own place, or one around it, is declared.
 
-        A declaration that names stops at their own places does not apply to calls from similar
-        lines.
+        A declaration that names the own places of some stops applies to these places alone, even if
+        other lines look similar.
         """
         near = [self.admits(place) for place in places]
         return [
@@ -73,7 +73,7 @@ class DeclaredStops:
         }
 
     def names(self, parameters: Iterable[str]) -> list[str]:
-        """Return the parameters that are declared by their own names; they count as found."""
+        """Return the parameters that are declared by name; their patterns then count as found."""
         hits = {n: {p for p in self.patterns if is_name(p, n)} for n in parameters}
         self.found |= set().union(*hits.values())
         return [name for name, patterns in hits.items() if patterns]

@@ -33,9 +33,9 @@ class Limits:
         whole: relative error allowed for all parameters together.
         block: relative error allowed for the parameters of one block.
         noise: relative noise of one loss.
-        rough: step sizes may disagree with each other up to this relative error.
-        changes: relative changes of the loss that are predicted, each for a step size.
-        tried: the order in which they are tried, until one agrees.
+        rough: relative difference allowed between the results of two step sizes.
+        changes: predicted relative changes of the loss, one for each step size.
+        tried: the order in which `changes` are tried, until one agrees.
     """
 
     whole: float
@@ -242,7 +242,7 @@ def zero_entries(
 ) -> tuple[list[Tensor], list[Direction]]:
     """Return views of the tensors, and a direction that moves only entries without gradient.
 
-    In a large tensor, the direction moves a sample of rows.
+    Of a large tensor, the direction moves a sample of rows.
     """
     views, directions = [], []
     for number, (tensor, gradient) in enumerate(zip(tensors, gradients, strict=True)):

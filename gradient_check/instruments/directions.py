@@ -18,7 +18,7 @@ MANY_ROWS = 1_048_576  # counted in entries
 class Direction(NamedTuple):
     """The tensor added in a move, times a factor, so a large gradient needs no copy.
 
-    With `rows`, it is added to these rows alone.
+    With `rows`, the tensor is added to these rows alone.
     """
 
     tensor: Tensor
@@ -63,7 +63,8 @@ def move(tensors: Sequence[Tensor], directions: Sequence[Direction], size: float
 def rows_of(gradient: Tensor) -> Tensor | None:
     """Return the rows with a gradient, if these are few rows of a large tensor; else None.
 
-    A probe has few rows of a word table: moving MiniLM's whole table takes 40 times as long.
+    A probe uses few rows of an embedding table, and a move of MiniLM's whole table takes 40 times
+    as long as a move of these rows.
     """
     if gradient.numel() < MANY_ROWS or gradient.dim() < 2 or not gradient.is_contiguous():
         return None

@@ -82,7 +82,7 @@ class RecordedCall:
 
 
 def _version_of(tensors: list[Tensor]) -> int:
-    """Return the number of writes to the first of some tensors; 0 if they are not counted."""
+    """Return the number of writes to the first tensor; 0 if PyTorch does not count the writes."""
     first = next(iter(tensors), None)
     return 0 if first is None or not is_healthy(first) else first._version
 

@@ -10,12 +10,13 @@ from torch import Tensor
 class GradientFacts(NamedTuple):
     """The facts of one gradient.
 
-    A norm may overflow although every value is finite, or round to 0 although one is not 0.
+    A norm may overflow although every value is finite, or round to 0 although a value differs from
+    0.
 
     Attributes:
-        norm: of the gradient.
+        norm: the norm of the gradient.
         is_finite: whether every value is finite.
-        is_empty: whether there are values, all of them 0.
+        is_empty: whether there are values, and all values are 0.
         has_zeros: whether some values are 0.
     """
 

@@ -28,8 +28,8 @@ def kept_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def unregistered(module: nn.Module) -> dict[int, str]:
     """Return, by id, the paths of parameters, or tensors like them, that are not registered.
 
-    They are searched in attributes of the parts and of their classes, and inside these: containers,
-    objects, functions and their closures.
+    The search reads the attributes of the module's parts and of their classes, and looks inside
+    containers, objects, functions and their closures there.
     """
     known = {id(p) for p in module.parameters()}
     found: dict[int, str] = {}

@@ -1,7 +1,8 @@
 """The memory of a large module's private base and replica: no more copies than needed.
 
-The first inference runs on a private copy, since it might write. If it did not, the copy becomes
-the replica's own values, and the base uses the caller's. In a small module no memory is lent.
+The first inference runs on a private copy, because the inference might write to the weights. If
+the weights are unchanged afterwards, the copy becomes the replica's own values, and the base uses
+the caller's memory. The base of a small module has a copy of its own.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,8 +16,8 @@ class LentWeights:
     """The weights of a caller's module, lent to its base and to the untrained part of its replica.
 
     Args:
-        module: the caller's.
-        users: the base and its template; their parameters have the names of the module's.
+        module: the caller's module.
+        users: the base and its template, whose parameters have the names of the module's.
         parameters: the replica's trained parameters, at the module's values.
     """
 

@@ -59,11 +59,11 @@ def takes_targets(loss: Callable[..., Any]) -> bool:
 
 
 def takes_for_module(loss: Callable[..., Any], name: str) -> bool:
-    """Return whether a loss uses an argument as a module, as far as its text shows.
+    """Return whether a loss uses an argument as a module, as far as the loss's source code shows.
 
     Args:
-        loss: a function, a method, a partial, or an object that can be called.
-        name: of the argument.
+        loss: a function, a method, a partial, or another callable object.
+        name: the name of the argument.
     """
     function = _function_of(loss)
     kind = _annotation(loss, name)

@@ -75,7 +75,7 @@ class MovingReplica:
         self._owners = [(f"{name}.".lstrip("."), part) for name, part in named if part._buffers]
 
     def hold_state(self, put_back: Callable[[], None]) -> None:
-        """Restore the replica's kept state together with its buffers from now on."""
+        """Restore the replica's plain state, too, at each restoring of its buffers from now on."""
         self._put_back_state = put_back
 
     def put_back_buffers(self) -> None:

@@ -1,7 +1,7 @@
 """Whether a parameter belongs to the user's code or to an installed library's.
 
 A library's model may keep parameters that one use of it leaves out (a pooler, the embedding of
-masked frames), or freeze some of its own. PyTorch's layers belong to their user.
+masked frames), or freeze some of its parameters. PyTorch's layers belong to their user.
 """
 
 from collections.abc import Collection, Iterable

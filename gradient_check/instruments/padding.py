@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 
 def ignoring_padding(module: nn.Module, name: str, gradient: Tensor) -> Tensor:
-    """Return a parameter's gradient, with ones in the padding row if it is an embedding's."""
+    """Return a parameter's gradient, with ones in the padding row of an embedding."""
     gradient, padding = gradient.to_dense(), _padding_row(module, name)
     if padding is None:
         return gradient
@@ -14,10 +14,10 @@ def ignoring_padding(module: nn.Module, name: str, gradient: Tensor) -> Tensor:
 
 
 def drop_padding(module: nn.Module, name: str, gradient: Tensor) -> Tensor:
-    """Return a parameter's gradient, with zeros in the padding row if it is an embedding's.
+    """Return a parameter's gradient, with zeros in the padding row of an embedding.
 
-    If the embedding is also the head, the row has only the head's gradient; texts may hold its
-    token (SmolLM2 pads with the one that ends a message). Zeros are written in place.
+    If the embedding is also the head, its padding row has only the head's gradient. Texts may hold
+    the padding token: SmolLM2 pads with the token that ends a message. Zeros are written in place.
     """
     gradient, padding = gradient.to_dense(), _padding_row(module, name)
     if padding is not None:

@@ -18,7 +18,7 @@ class PlainState:
     Random generators are ignored: a draw is no state of a model.
 
     Args:
-        module: its parts are examined and restored.
+        module: the module whose parts are examined and restored.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -32,9 +32,9 @@ class HeldGradients:
         parameters: the trained parameters by name.
 
     Attributes:
-        kept: the names whose gradients backwards leave; None: all.
+        kept: the names whose gradients backward keeps; None: all names.
         arrived: the names whose gradients arrived in the last backward.
-        facts: of the gradients dropped in it, while `noting`.
+        facts: facts of the gradients that the last backward dropped, while `noting`.
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
@@ -45,11 +45,11 @@ class HeldGradients:
         self._notes = False
 
     def has(self, names: Collection[str]) -> bool:
-        """Return whether these gradients were kept."""
+        """Return whether backward keeps the gradients of these names."""
         return self.kept is None or set(names) <= set(self.kept)
 
     def keep(self, names: Collection[str]) -> None:
-        """Drop the present gradients; the next backward leaves these."""
+        """Drop the present gradients; from now on, backward keeps the gradients of these names."""
         self.clear()
         self.kept = frozenset(names)
 

@@ -205,8 +205,8 @@ def name_of(func: Any) -> str:  # noqa: ANN401
 def without_cut(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
     """Return a graph-losing call's result with its graph.
 
-    That is the tensor itself in place of its detached copy or of a hook's handle, a gradient with
-    its own graph, and else the result under enabled gradients.
+    In place of a detached copy or of a hook's handle, the result is the tensor itself; a gradient
+    gets its own graph; any other call runs again with gradients enabled.
     """
     name = name_of(func)
     if name in SKIPPABLE:
@@ -217,7 +217,7 @@ def without_cut(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def _returned(recorder: Recorder, event: RecordedCall, args: Any, kwargs: Any) -> Cuts:  # noqa: ANN401
-    """Return the cuts of escaped values that this call brings back."""
+    """Return the cuts of values that left torch and that this call brings back."""
     if not recorder.escapes:
         return _NONE
     if event.name in _MAKERS:

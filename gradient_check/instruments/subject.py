@@ -114,9 +114,9 @@ class Subject(MovingReplica):
 
         Args:
             module: the base, or a replica.
-            seed: of all random numbers; None: only those of single rows are seeded.
-            mode: by default the caller's.
-            row_seed: of single rows if there is no seed; None: the subject's.
+            seed: the seed of all random numbers; None: only the noise of single rows is seeded.
+            mode: the mode of inference; by default the caller's.
+            row_seed: the seed of single rows' noise if `seed` is None; None: the subject's seed.
         """
         self.loss.seed = seed
         options, device = self.options, self.options.precision.device
@@ -197,7 +197,7 @@ class Subject(MovingReplica):
         self.thaw()
 
     def thaw(self) -> None:
-        """Undo a freezing by the forward; `frozen` stay so."""
+        """Undo a freezing by the forward; the parameters in `frozen` stay frozen."""
         for name, parameter in self.parameters.items():
             parameter.requires_grad_(name not in self.frozen)
 
@@ -205,7 +205,7 @@ class Subject(MovingReplica):
     def elsewhere(self, number: int, names: Collection[str] = ()) -> Iterator[float]:
         """Move the replica to a nearby point for a while; yield its loss there.
 
-        Gradients are present too: all of a small module, else those of `names`.
+        The parameters have their gradients there: in a small module all parameters, else `names`.
         """
         with (
             self.moved(self.names, salt=number),

@@ -42,7 +42,7 @@ def heal(module: nn.Module) -> list[str]:
     """Replace unhealthy parameters and buffers by normal copies; ties stay tied.
 
     Returns:
-        The names that were replaced.
+        The names of the tensors that were replaced.
     """
     return run_setup(_heal, module)
 

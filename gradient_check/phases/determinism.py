@@ -79,9 +79,10 @@ def require_repeatable(device: torch.device) -> None:
 
 
 def repeatable_attention(device: torch.device) -> AbstractContextManager[Any]:
-    """Compute attention by matrix products, whose backward repeats, if the mode is on.
+    """Compute attention by matrix products, whose backward is deterministic, if the mode is on.
 
-    For a forward with its backward: recomputed blocks must choose the same way again.
+    The context must surround a forward together with its backward, so that recomputed blocks use
+    the same products.
     """
     if device.type == "cpu" or not torch.are_deterministic_algorithms_enabled():
         return nullcontext()

@@ -22,9 +22,9 @@ class Float32:
     """The switches of this process.
 
     Attributes:
-        products: of matrices, by the older name; None if it cannot be read.
-        cudnn_tf32: of convolutions, by the older name; None if it cannot be read.
-        backends: products, convolutions and recurrent layers, by the newer names.
+        products: the older switch of matrix products; None if PyTorch refuses to read the switch.
+        cudnn_tf32: the older switch of convolutions; None if PyTorch refuses to read the switch.
+        backends: the newer switches of matrix products, convolutions and recurrent layers.
     """
 
     products: str | None

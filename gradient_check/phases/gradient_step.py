@@ -116,11 +116,12 @@ class GradientStep:
     def ticks(self, parts: Sequence[BatchPart], seed: int) -> Generator[None, None, StepResult]:
         """Take one optimizer step, a part a tick; repeat an attempt that overflows in float16.
 
-        No mode is on between two ticks. An attempt that ends before the update leaves no gradient.
+        All modes are off between two ticks. An attempt that ends before the update leaves no
+        gradient.
 
         Args:
-            parts: of the batch; their shares add up to 1.
-            seed: of the first part; the others' seeds are derived from it.
+            parts: the parts of the batch; the parts' shares add up to 1.
+            seed: the seed of the first part; the seeds of the other parts are derived from `seed`.
 
         Raises:
             AdaptationError: the loss or a gradient is not finite.

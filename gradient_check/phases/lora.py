@@ -80,7 +80,7 @@ _WITH_PAIR: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def lora_tensors(layer: nn.Linear, rank: int, generator: Generator) -> dict[str, Tensor]:
-    """Make a fresh pair: A is drawn like the weight of `nn.Linear`, B is 0 (the base's output).
+    """Make a new pair: A is drawn like the weight of `nn.Linear`; B is 0, so the output is equal.
 
     A is drawn on the CPU, so that a seed gives the same values on every device.
     """
@@ -93,9 +93,10 @@ def lora_tensors(layer: nn.Linear, rank: int, generator: Generator) -> dict[str,
 def pair_shapes(
     layer: nn.Module | None, rank: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the shapes of A and B for a layer; None if it can have no pair of that rank.
+    """Return the shapes of A and B for a layer; None if the layer cannot have a pair of that rank.
 
-    Exactly the classes of torch.nn: the `forward` of a subclass may never be called.
+    Only the classes of torch.nn themselves have pairs, because the `forward` of a subclass may
+    never be called.
     """
     if type(layer) is nn.Linear:
         return (rank, layer.in_features), (layer.out_features, rank)

@@ -159,7 +159,7 @@ def put_in_eval(module: nn.Module) -> None:
 
 
 def pass_through_training(module: nn.Module) -> None:
-    """Put a whole module in training mode and back, like a loop between two evaluations."""
+    """Switch a whole module to training mode and back, as training loops do between evaluations."""
     module.train()
     module.eval()
 

@@ -67,7 +67,7 @@ def training_replica(
 def serving_replica(
     template: nn.Module, tensors: Mapping[str, Tensor], scales: Mapping[str, float] = NO_SCALES
 ) -> nn.Module:
-    """Make a frozen replica in eval mode that holds `tensors`; `scales` as in training."""
+    """Make a frozen replica in eval mode with `tensors`; `scales` are those of the training."""
     replica = run_setup(_replica, template, tensors, _frozen, scales)
     freeze(replica)
     return replica
@@ -184,8 +184,8 @@ def _copied(tensor: Tensor, device: torch.device | None) -> Tensor:
 def weights_buffers(module: nn.Module) -> Tensors:
     """Return the buffers that belong to a trained weight: those of PyTorch's parametrizations.
 
-    An example are spectral norm's vectors. Other buffers are neither trained nor part of an
-    adapter: a buffer of positions or counts could hold anything.
+    Examples are the vectors of a spectral norm. Other buffers stay untrained and outside adapters,
+    because a buffer of positions or counts could hold anything.
     """
     return {
         name: buffer

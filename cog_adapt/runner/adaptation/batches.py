@@ -13,8 +13,9 @@ _FEWEST_TO_SPLIT = 5  # a label with fewer examples needs all of them for traini
 def split(examples: Sequence[Example], share: float, seed: int) -> tuple[list[int], list[int]]:
     """Return the positions of the examples to train on and of those held out, label by label.
 
-    A label with five or more examples gives `share` of them, at least one; a smaller label gives
-    none. Examples whose targets are no labels form one group under the same rule.
+    A label with five or more examples gives `share` of these examples, at least one; a label with
+    fewer examples gives none. Examples whose targets are numbers or other values form one group
+    under the same rule.
     """
     groups: dict[Hashable, list[int]] = {}
     for index, example in enumerate(examples):

@@ -22,7 +22,8 @@ def labels_to_learn(
     """Determine the label set: an earlier adapter's labels, then the examples' new ones.
 
     Raises:
-        InputError: the task cannot use them, they are too many for it, or two look alike.
+        InputError: the task cannot use the labels, there are more labels than the task allows, or
+            two labels look alike.
     """
     known = begin.labels if begin is not None else ()
     ahead = [Example(examples[0].input, label) for label in known]

@@ -24,11 +24,11 @@ class KeptOutputs:
     """Outputs by the positions of their examples; the model thread writes, then reads.
 
     Args:
-        left: padding is on the left.
+        left: whether padding is on the left.
 
     Attributes:
-        places: a row's place by its position.
-        bytes: of all rows.
+        places: the place of each stored row, by the position of the row's example.
+        bytes: the bytes of all rows.
     """
 
     def __init__(self, left: bool = False) -> None:
@@ -46,8 +46,8 @@ class KeptOutputs:
 
         Args:
             output: a tensor (N, ...), or a tuple or list with one.
-            lengths: the own length of each row along the second axis, by position; None: all rows
-                are stored whole.
+            lengths: the length of each row without padding, along the second axis, by position;
+                None: all rows are stored with their padding.
         """
         rows = rows_now()
         hidden = only_tensor(output)

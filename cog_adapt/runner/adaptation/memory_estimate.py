@@ -39,12 +39,12 @@ class Needed:
     """The bytes that an adaptation needs at once.
 
     Attributes:
-        parameters: of the trained tensors: their first, current, best and returned values.
-        optimizer: of gradients and AdamW's moments.
-        activations: of a batch of `rows`.
-        kept: of encoded examples, and of the outputs of frozen blocks.
-        decoded: of the examples' decoded inputs.
-        rows: of the largest batch.
+        parameters: bytes of the first, current, best and returned values of the trained tensors.
+        optimizer: bytes of the gradients and of AdamW's moments.
+        activations: bytes of the activations of a batch of `rows` examples.
+        kept: bytes of the encoded examples, and of the outputs of frozen blocks.
+        decoded: bytes of the examples' decoded inputs.
+        rows: the number of examples in the largest batch.
     """
 
     work: ClassVar[str] = "adaptation"
@@ -133,7 +133,7 @@ class MemoryEstimates:
         )
 
     def _row(self, start: Start) -> _Row:
-        """Return the memory of the longest example; one longer than before is measured."""
+        """Return the memory of the longest example; measure it if it is longer than any before."""
         examples = [start.data.examples[position] for position in longest_of(start.data.examples)]
         batch, targets = _encoded(start, examples)
         tensors = (*batch.values(), targets)

@@ -40,9 +40,9 @@ class MicroBatches:
     """Takes the steps of one run.
 
     Args:
-        start: of the run.
-        examples: of the run.
-        take_step: the step.
+        start: the start of the run.
+        examples: the examples of the run.
+        take_step: a function that takes one step.
 
     Attributes:
         relief: the cost of a token in a step that trains few weights of all blocks, divided by its

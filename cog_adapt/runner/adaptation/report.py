@@ -87,7 +87,7 @@ class AdaptationReport:
 
     @property
     def held_out_before(self) -> float | None:
-        """Mean held-out score of the start; None if nothing was held out."""
+        """The mean score of the held-out examples before the first step; None without any."""
         return self.scores[0].score if self.scores else None
 
     @property

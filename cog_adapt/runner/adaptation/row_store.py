@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from cog_adapt.runner.task.task import Batch
 
-MOST_BYTES = 256 * 2**20  # of stored rows: 400 images of 224 x 224, or 100,000 short texts
+MOST_BYTES = 256 * 2**20  # stored rows: 400 images of 224 x 224, or 100,000 short texts
 _OF_A_TENSOR = 512  # bytes that a tensor takes besides its values
 
 Encode = Callable[[Sequence[int]], Batch]
@@ -36,14 +36,14 @@ class RowStore:
     Args:
         encode: gives the tensors of some examples by their positions.
         targets: the name of the targets' tensor.
-        bucket: lengths are rounded up to multiples of it, at most to `longest`.
+        bucket: lengths are rounded up to multiples of `bucket`, at most to `longest`.
         most_bytes: rows beyond these bytes are encoded at each use.
-        encode_row: gives the tensors of one example, without a batch axis; None: by `encode`.
+        encode_row: gives the tensors of one example, without a batch axis; None: `encode` does.
 
     Attributes:
         longest: lengths of the longest example's tensors, by name.
-        padding: by name, of tensors whose lengths differ.
-        fits: whether gathered batches equal those of `encode`; None: not compared yet.
+        padding: how tensors of differing lengths are padded, by name.
+        fits: whether gathered batches equal those of `encode`; None before the comparison.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ def _ends_of(rows: Sequence[Batch]) -> list[int]:
 
 
 def _padding(whole: Tensor, parts: Sequence[Tensor]) -> Padding | None:
-    """Find how the shortest part was padded to its row of `whole`; None if it was not."""
+    """Find how the shortest part was padded to its row of `whole`; None without padding."""
     if any(part.dim() == 0 or part.shape[1:] != whole.shape[2:] for part in parts):
         return None
     row = min(range(len(parts)), key=lambda index: len(parts[index]))

@@ -1,9 +1,9 @@
 """Adaptation: gradient steps on a private replica, one tick at a time. Model thread only.
 
 `adapt` is a generator; each `next` is one tick: a part of an optimizer step or of a scoring batch.
-No mode is on while it is suspended, and closing it drops the replica. A step's randomness is drawn
-from (seed, step), so a run continues from a checkpoint as if it had never stopped. This module
-knows no thread and no caller.
+All modes are off while the generator is suspended, and closing the generator drops the replica. A
+step's randomness is drawn from (seed, step), so a run continues from a checkpoint bit for bit. This
+module knows no thread and no caller.
 """
 
 import math

@@ -109,8 +109,8 @@ class Resumption:
 
     Attributes:
         state: the state of an earlier run of the same start; None: the run begins at step 0.
-        keep: called with the state after every step that `every` divides; a future that it
-            returns is done once the state is written. None: no state is stored.
+        keep: a function that is called with the state after every step that `every` divides; the
+            future that it returns is done once the state is written. None: no state is stored.
     """
 
     state: TrainingState | None = None
@@ -161,13 +161,14 @@ class Checkpoints:
 
 
 class StepRows(NamedTuple):
-    """A step's batch on the device: each has a row for each example.
+    """A step's batch on the device: each tensor has a row for each example.
 
     Attributes:
-        weights: None: all weigh the same.
-        positions: of the examples in `TrainingSet.examples`.
-        mean_weight: of the whole batch that these rows are a part of; None: they are all of it.
-        earlier: positions of the rows in its parts before this one.
+        weights: the weight of each example; None: all examples weigh the same.
+        positions: the positions of the examples in `TrainingSet.examples`.
+        mean_weight: the mean weight of the whole batch that these rows are a part of; None: these
+            rows are the whole batch.
+        earlier: positions of the rows in earlier parts of the batch.
     """
 
     batch: Batch

@@ -30,19 +30,21 @@ _MASK = "attention_mask"
 
 @dataclass
 class PartLimit:
-    """The limit on a part's size; it is halved once if memory runs out.
+    """The limit on a part's size; the limit is halved once if memory runs out.
 
     All runs of an adaptation, of folds and of all examples, share one limit.
 
     Args:
-        tokens: that a part may hold, with padding.
-        halve_at: halve before this step, as the replayed adaptation did; from 1.
+        tokens: the number of tokens that a part may hold, padding included.
+        halve_at: the step, counted from 1, before which a replay halves the limit, as the replayed
+            adaptation did; None: a replay halves nothing.
 
     Attributes:
         steps: the steps taken, in all runs.
         halved_at: the step in which memory ran out; None: memory sufficed.
-        halved_to: tokens since then, whatever is frozen.
-        rows_are_independent: None: not determined yet.
+        halved_to: the number of tokens since `halved_at`, whatever is frozen.
+        rows_are_independent: whether a row's loss is the same in any batch; None until a step has
+            shown this.
     """
 
     tokens: int = _TOKENS_ELSEWHERE
@@ -83,7 +85,10 @@ def limit_for(task: Task, device: torch.device, halve_at: int | None = None) -> 
 
 
 def cost_of(row: Batch) -> int:
-    """Return the tokens of a row (without a batch axis); a fixed count of numbers is one token."""
+    """Return the number of tokens of a row (without a batch axis).
+
+    Without an attention mask, `_NUMBERS_A_TOKEN` numbers count as one token.
+    """
     mask = row.get(_MASK)
     if mask is not None:
         return max(1, int(mask.sum()))

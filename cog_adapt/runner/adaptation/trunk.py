@@ -51,9 +51,9 @@ def frozen_blocks(replica: nn.Module, pattern: str) -> list[nn.Module]:
 
 
 def relief_of(replica: nn.Module, pattern: str) -> float:
-    """Return the saving by stored trunk outputs: a token's full cost divided by the cost with them.
+    """Return a token's full cost, divided by the token's cost with stored trunk outputs.
 
-    The layers around the blocks count as one block more.
+    The layers around the blocks count as one further block.
     """
     blocks = sum(re.fullmatch(pattern, name) is not None for name, _ in replica.named_modules())
     return (1 + blocks) / (1 + blocks - len(frozen_blocks(replica, pattern)))

@@ -76,7 +76,7 @@ class CrossAnswers:
 def candidate_of(
     given: AutoStart, outputs: Tensor, chosen: Tensor, wrong_share: WrongLabelShare
 ) -> CandidateScore:
-    """Return the quality of outputs for the chosen examples, if some labels may be wrong."""
+    """Return the quality of outputs for the chosen examples, given the share of wrong labels."""
     objective = given.objective
     losses = objective.losses(outputs, chosen, wrong_share.wrong)
     scores = objective.right(outputs, chosen, wrong_share.wrong)
@@ -152,8 +152,8 @@ def middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:
 def averaged(given: AutoStart, closed: LinearHead, trained: Tensors) -> Tensors:
     """Return trained tensors whose head is the average of the trained and the closed-form head.
 
-    Both heads see the features after the steps, so one forward answers. Trained examples lie
-    further apart there than unseen texts, which is why the scale is smaller.
+    Both heads read the features of the trained layers, so one forward answers. In these features,
+    trained examples lie further apart than unseen texts do, so the average's scale is smaller.
     """
     head = given.names.read(trained).averaged(closed, _CLOSED_SHARE).scaled(_AVERAGE_SCALE)
     return {**trained, **given.names.write(head)}

@@ -86,8 +86,8 @@ def features_of(  # noqa: PLR0913 - the model, what to look at, and until when
 ) -> Generator[None, None, Tensor | None]:
     """Compute the features (N, D) of inputs; None if the task has none.
 
-    Cached rows are not computed again; the others are, a part of a batch a tick. After `is_over` no
-    further batch is begun: the result has the features of the first inputs, one batch at least.
+    Only rows outside the cache are computed, a part of a batch a tick. After `is_over`, no further
+    batch is begun: the result has the features of the first inputs, one batch at least.
     """
     rows = (yield from _known(inputs, kept)) if kept else [None] * len(inputs)
     missing = [place for place, row in enumerate(rows) if row is None]
@@ -213,15 +213,15 @@ def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
 ) -> Generator[None, None, tuple[Tensor, Tensor]]:
     """Compute the head's outputs for examples, (N, K), and their losses, (N,), a part a tick.
 
-    The task's own loss runs the model; a hook on the head's layer reads its output. If that is not
-    one row for each example, the outputs are (0, 0).
+    The task's own loss runs the model; a hook on the head's layer reads the layer's output. If this
+    output does not have one row for each example, the returned outputs have the shape (0, 0).
 
     Args:
         phase: how inference runs.
         module: a private replica.
         layer: the path of the head.
         rows: the examples.
-        targets: of the examples, (N, ...).
+        targets: the targets of the examples, (N, ...).
         size: the number of examples encoded at once.
     """
     found: dict[int, tuple[Tensor, Tensor]] = {}

@@ -104,7 +104,7 @@ def adapt_automatically(given: AutoStart) -> Automatic:
 
 
 def fit_head(given: AutoStart) -> Generator[None, None, AutoResult | None]:
-    """Fit only a head in closed form; None if the task's head is of another kind."""
+    """Fit only a head in closed form; return None if the task's head is not linear."""
     if not (yield from _is_linear(given)):
         return None
     yield None

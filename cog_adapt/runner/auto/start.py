@@ -37,7 +37,7 @@ _MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
 
 
 class InputLookup(FeatureLookup, RowLookup, Protocol):
-    """Features and encoded rows of recent requests' inputs."""
+    """Looks up the features and the encoded rows of inputs that recent requests had."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class AutoStart:
 
     @cached_property
     def folds(self) -> list[tuple[Tensor, Tensor]]:
-        """The positions to train on and to answer; none if there are too few."""
+        """Pairs of positions, to train on and to answer; empty if there are too few examples."""
         return folds(self.objective.groups, self.start.training.recipe.seed)
 
     @property
@@ -95,8 +95,8 @@ class AutoStart:
     def steps(self) -> int:
         """Steps on all examples: some for each example, and at most the requested number.
 
-        From the head without any example the way is longer. An average needs fewer steps; it is
-        always made, so it must not take longer than a choice.
+        A run that starts from the head without any example needs more steps. An average needs fewer
+        steps; an average is always made, so it must take at most as long as a choice.
         """
         most = self.start.training.recipe.max_steps
         if self.objective.averages:
@@ -134,7 +134,7 @@ class AutoStart:
 
     @property
     def seconds_left(self) -> float | None:
-        """The rest of the budget in seconds; None without a budget."""
+        """The seconds that are left of the time budget; None without a budget."""
         budget = self.start.training.recipe.budget_seconds
         if budget is None:
             return None
@@ -166,7 +166,7 @@ class AutoStart:
         )
 
     def checkpointed(self, run: Start) -> Start:
-        """Let a run on all examples continue from its saved state, and save it."""
+        """Return a run on all examples that resumes from its saved state, and saves new states."""
         return self.checkpoints.added_to(run) if self.checkpoints else run
 
     def last_beginning(self, form: ClosedForm) -> Start:
@@ -242,11 +242,11 @@ def given_of(
     """Return the start of `auto`; None if a head cannot be fitted in closed form.
 
     Args:
-        start: of the task's own method.
+        start: the start of the task's own method.
         phase: how inference runs.
-        features: of the examples, (N, D); None if the task has none.
-        began: the start of the adaptation, by `time.monotonic`.
-        asked: the number of examples in the request; None: those of the start.
+        features: the features of the examples, (N, D); None if the task has no features.
+        began: the time of the adaptation's start, by `time.monotonic`.
+        asked: the number of examples in the request; None: the number in `start`.
 
     Raises:
         InputError: the recipe holds examples out.

@@ -1,13 +1,13 @@
 """Lets torch's waiting threads spin while cores are free, and sleep while others need them.
 
-A step has hundreds of parallel parts, and waking a thread takes longer than many of them: on two
-free cores, sleeping threads make a step half as long again. Beside another busy process, spinning
-threads make it four times as long (`bench/neighbours.py`).
+A step has hundreds of parallel parts, and waking a thread takes longer than many of these parts: on
+two free cores, a step with sleeping threads takes 1.5 times as long. Beside another busy process, a
+step with spinning threads takes four times as long (`bench/neighbours.py`).
 
 GNU's OpenMP spins for `GOMP_SPINCOUNT` turns (`cog_adapt.runner`), but for only a hundred in a
-process with more OpenMP threads than cores (libgomp's `config/linux/wait.h`). Idle threads with a
-pool of their own make it such a process for as long as they live. Other OpenMPs ignore them. Sums
-are the same either way.
+process with more OpenMP threads than cores (libgomp's `config/linux/wait.h`). To have more threads
+than cores, this module starts idle threads with an OpenMP pool of their own. Other implementations
+of OpenMP ignore these threads. A step's sums are the same with and without the idle threads.
 """
 
 import functools
@@ -108,7 +108,7 @@ def watch_cores(threads: int) -> None:
     """Let torch's waiting threads sleep or spin from now on, by the load of other processes.
 
     Args:
-        threads: of torch; a single thread never waits.
+        threads: the number of torch's threads; a single thread never waits.
     """
     if threads < 2:
         return

@@ -1,3 +1,3 @@
-"""The Lightning callback under the name that it had here."""
+"""The Lightning callback, under its earlier module name."""
 
 from gradient_check.hooks.lightning import GradientFlowCheck as GradientFlowCheck

@@ -1,3 +1,3 @@
-"""The callback of a `Trainer` under the name that it had here."""
+"""The callback of a Hugging Face `Trainer`, under its earlier module name."""
 
 from gradient_check.hooks.trainer_callback import GradientFlowCheck as GradientFlowCheck

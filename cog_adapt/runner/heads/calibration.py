@@ -1,9 +1,10 @@
 """Calibrates logits on examples that the head has not seen: a scale, and an offset for each label.
 
 The scale is Guo et al.'s temperature (2017, arXiv 1706.04599). The offsets correct a head's bias
-when a rare label has few examples. A prior holds both near 1 and 0, so that a few examples give no
-extreme values. Wrong labels would make the head look too certain, so a share of the labels may be
-any label by chance; its likelihood comes from the examples. This module knows no head.
+when a rare label has few examples. A prior holds the scale near 1 and the offsets near 0, so that a
+few examples give no extreme values. Wrong labels would make the head look too certain, so the model
+of the labels draws a share of them uniformly; the likelihood of each share comes from the examples.
+This module knows no head.
 """
 
 import copy
@@ -38,7 +39,7 @@ class WrongLabelShare:
 
     @property
     def is_open(self) -> bool:
-        """Whether there may be no wrong label: the examples favour some by less than a factor e."""
+        """Whether all labels may be right: wrong labels are less than e times as likely as none."""
         none = float(self.likely[0])
         return none * (1 - _NONE_BEFORE) * math.e > (1 - none) * _NONE_BEFORE
 
@@ -94,7 +95,8 @@ def noisy_label_losses(logits: Tensor, targets: Tensor, wrong: float) -> Tensor:
 def wrong_label_share(logits: Tensor, targets: Tensor, weights: Tensor) -> WrongLabelShare:
     """Return the probability of each share of wrong labels among targets (N,), by logits (N, K).
 
-    A wrong label may be any label by chance. Labels with few examples are taken as right.
+    The model of the noise draws a wrong label uniformly from all labels. Labels with few examples
+    are taken as right.
     """
     fit = _Fit(logits.detach().to(torch.float64), targets, weights)
     return fit.wrong_share([*fit.by_share()]) if bool(fit.may_be_wrong.any()) else NO_WRONG_LABELS

@@ -92,9 +92,9 @@ class FittedHead:
     """One of the heads that are averaged.
 
     Attributes:
-        name: what it is.
-        head: in the space of features.
-        left_out: outputs (N, K) of each example by heads that have not seen it.
+        name: the kind of the head.
+        head: the head, in the space of features.
+        left_out: outputs (N, K); the output of an example is by a head that has not seen it.
     """
 
     name: str
@@ -196,12 +196,12 @@ class FeatureSpace:
         return F.normalize(rows - rows.mean(0), dim=1)
 
     def inside_head(self, head: LinearHead) -> LinearHead:
-        """Return the head that gives inside what this one gives outside."""
+        """Return the head that maps features of this space as `head` maps the original features."""
         weight = head.weight.to(torch.float64)
         return LinearHead(weight * self.length, head.bias + weight @ self.centre)
 
     def outside(self, head: LinearHead) -> LinearHead:
-        """Return the head that gives outside what this one gives inside."""
+        """Return the head that maps original features as `head` maps features of this space."""
         weight = head.weight / self.length
         return LinearHead(weight.float(), (head.bias - weight @ self.centre).float())
 

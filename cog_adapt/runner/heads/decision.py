@@ -99,7 +99,7 @@ class HeadDecision:
     candidates: Mapping[str, CandidateScore] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, with the sentence for the caller."""
+        """Return plain JSON values, with the sentence for the caller."""
         return {
             "chosen": self.chosen,
             "why": self.why,

@@ -134,8 +134,8 @@ class Labels:
     def right(self, outputs: Tensor, chosen: Tensor, wrong: float = 0.0) -> Tensor:
         """Return 1 where the best label is the right one, else 0, shape (N,).
 
-        With a share of wrong labels, the mean is corrected: wrong labels agree with any answer as
-        often as chance.
+        With a share of wrong labels, the values are corrected: a wrong label agrees with an answer
+        only by chance.
         """
         agrees = (outputs.argmax(1) == self.targets[chosen]).double()
         return (agrees - wrong / outputs.shape[1]) / (1 - wrong)
@@ -143,7 +143,8 @@ class Labels:
     def wrong_share(self, form: ClosedForm) -> WrongLabelShare:
         """Return the probabilities of shares of wrong labels, by a closed form of all examples.
 
-        Its leave-one-out answers have seen more examples than a fold's, and are better evidence.
+        The closed form's leave-one-out answers have seen more examples than a fold's answers, and
+        are better evidence.
         """
         everything = torch.arange(len(self.targets))
         return wrong_label_share(form.left_out, self.targets, self.importance(everything))

@@ -63,7 +63,7 @@ class GenerativeTask(Task):
     def next_logits(self, module: nn.Module, generations: Sequence[Generation]) -> Tensor:
         """Compute the next logits of each, shape (N, V); N is 1 for an answer that does not join.
 
-        It may be called again before `accept`, and then returns the same.
+        A second call of `next_logits` before `accept` returns the same logits.
         """
 
     @abstractmethod

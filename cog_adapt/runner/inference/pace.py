@@ -10,7 +10,7 @@ from torch import Tensor
 from cog_adapt.runner.task.task import Batch
 
 TICK_SECONDS = 0.075  # a short request takes at most two such ticks: the running one and its own
-_FIRST_TOKENS = 512  # until a pace has been measured
+_FIRST_TOKENS = 512  # tokens of a tick until a pace has been measured
 _REMEMBERED = 32
 MASK = "attention_mask"
 

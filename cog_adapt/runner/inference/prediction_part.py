@@ -81,7 +81,7 @@ class PredictionPart:
 
     @property
     def structure(self) -> Structure | None:
-        """The structure that others need to join it; None if it cannot share, or is not ready."""
+        """The structure of parts that may join; None if the module is not ready or cannot share."""
         served = self.ticks.modules.ready(self.query)
         return self.ticks.shared.structure(served) if served else None
 

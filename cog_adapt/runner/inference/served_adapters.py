@@ -57,7 +57,7 @@ class ServedAdapters:
         self.misses = 0
 
     def get(self, key: str, make: Callable[[], Adapter]) -> ReadyModule:
-        """Return the module for `key`; `make` gives the adapter if it is not ready yet."""
+        """Return the module for `key`; `make` gives the adapter if the module is not ready yet."""
         if key in self._served:
             self.hits += 1
             self._served.move_to_end(key)

@@ -1,8 +1,8 @@
 """Whether a head's forwards may be shared, and by how many rows, after earlier failures.
 
-Pauses are counted in forwards, not in seconds, so a quiet process does not end them early. A
-failure ends sharing for `FIRST_PAUSE` forwards, the next failure for twice as many; after an out of
-memory error the rows are halved instead. This module knows no model and no query.
+Pauses are counted in forwards, so a pause lasts as long in a quiet process as in a busy one. A
+failure pauses sharing for `FIRST_PAUSE` forwards, and the next failure for twice as many; after an
+out-of-memory error the rows are halved instead. This module knows no model and no query.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class _Head:
     """The history of one head's forwards.
 
     Attributes:
-        never: it cannot share at all.
-        left: forwards that have yet to run alone.
-        pause: of the next failure.
-        rows: the most in a shared forward; None: no limit of its own.
-        good: shared forwards since the last failure.
+        never: whether the head's forwards can never be shared.
+        left: the number of forwards that have yet to run alone.
+        pause: the number of forwards that the next failure makes run alone.
+        rows: the limit of rows in a shared forward; None: the head has no limit of its own.
+        good: the number of shared forwards since the last failure.
     """
 
     never: bool = False

@@ -197,7 +197,7 @@ class StackedLinear(nn.Linear):
         return frozen + torch.bmm(low, b).to(frozen.dtype).view_as(frozen)
 
     def _stacked(self, holders: Sequence[ReadyModule]) -> _Stacks:
-        """Return each row's A (N, rank, in) and Bᵀ (N, rank, out); zeros if it has no pair."""
+        """Return each row's A (N, rank, in) and Bᵀ (N, rank, out); zeros for a row without both."""
         layers = [served.parts[self.place] for served in holders]
         pairs = [
             (layer.lora_a, layer.lora_b.t()) if isinstance(layer, LoRALinear) else None

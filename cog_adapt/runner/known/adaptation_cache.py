@@ -53,7 +53,7 @@ class AdaptationCache:
         store.decisions.watch(lambda owner, decision: self.recent.forget(owner, decision.key))
 
     def forget(self, owner: str, key: str | None = None) -> None:
-        """Drop an owner's decisions for a key, and their features; None: for all keys."""
+        """Drop an owner's decisions and features for a key; None: for all keys."""
         self._decisions.drop_key(owner, key)
         self.kept.forget(owner, key)
 

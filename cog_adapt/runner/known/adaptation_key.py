@@ -1,8 +1,9 @@
 """The key of an adaptation: a digest of everything that its result depends on.
 
-These are the base, the task and its code, the examples, recipe, seed, versions, precision and the
-adapter to begin from. A value without a canonical form gives no key, so its adaptation is never
-reused. This module knows no owner, no store and no time.
+The result depends on the base, the task and its code, the examples, the recipe, the seed, the
+versions, the precision, and the adapter to begin from. An adaptation that depends on a value
+without a canonical form has no key, so its result is never reused. This module knows no owner, no
+store and no time.
 """
 
 import hashlib
@@ -50,8 +51,8 @@ def key_of(
     """Return the key of an adaptation; None if a part of it has no canonical form.
 
     Args:
-        examples: their order counts, because batches are drawn by position.
-        recipe: resolved; its time budget does not count.
+        examples: the order of the examples counts, because batches are drawn by position.
+        recipe: the resolved recipe; the recipe's time budget does not count.
         begin: the id of the adapter to begin from.
         origin: `origin_of` the model.
     """

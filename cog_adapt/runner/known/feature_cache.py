@@ -55,8 +55,8 @@ class FeatureCache:
         """Return the entry of each digest, or None.
 
         Args:
-            owner: of the entries.
-            digests: `input_digests`; None has no entry.
+            owner: the owner of the entries.
+            digests: `input_digests`; a digest that is None has no entry.
         """
         with self._lock:
             return [self._found((owner, digest or "")) for digest in digests]

@@ -93,9 +93,9 @@ class LoadedModel:
         checkpoints: Checkpoints | None = None,
         kept: InputLookup | None = None,
     ) -> Generator[Progress, None, Adaptation]:
-        """Adapt to examples, a step a tick; in any case the base is checked at the end.
+        """Adapt to examples, a step a tick; check the base at the end, also after an error.
 
-        Before the first step it yields its memory demand, and may have to wait there.
+        Before the first step, the generator yields its memory demand, and may have to wait there.
         """
         self.base.refuse_when_damaged()
         automatic = AUTO in (recipe.method, resolve(recipe, self.task, begin).method)
@@ -206,7 +206,7 @@ class LoadedModel:
     def _fitting(
         self, start: Start, kept: InputLookup | None
     ) -> Generator[None, None, Adaptation | None]:
-        """Fit a head where it is one and no step was asked for; None: steps are to be taken."""
+        """Fit a head if it is linear and no step was asked for; None: steps must be taken."""
         recipe = start.training.recipe
         if recipe.method != HEAD or recipe.hold_out or recipe.learning_rate:
             return None

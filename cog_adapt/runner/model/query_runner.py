@@ -26,10 +26,10 @@ class QueryRunner:
     """Answers the queries of a loaded model's callers.
 
     Args:
-        task: the model's.
-        predictions: of the loaded model.
-        scheduler: of its thread.
-        settings: bound what is answered at once.
+        task: the task of the model.
+        predictions: the predictions of the loaded model.
+        scheduler: the scheduler of the model thread.
+        settings: the limits of what is answered at once.
 
     Attributes:
         decoder: of the inputs.
@@ -47,7 +47,7 @@ class QueryRunner:
         self.growing = GrowingAnswers(predictions, scheduler, settings)
 
     def answer(self, query: Query) -> list[Any]:
-        """Answer each input (InputError, WeightsError where the query does not fit)."""
+        """Answer each input (InputError or WeightsError if the query does not fit the model)."""
         check_characters(self._task, query.inputs)
         check_decoding(self._task, query.inputs)
         parts = map(self.decoder.decoded, self.decoder.portions(query))

@@ -35,11 +35,11 @@ class Adapter:
     """The difference between the base and the adapted model.
 
     Attributes:
-        tensors: CPU tensors by parameter name; they replace or join the base's.
+        tensors: CPU tensors by parameter name; the tensors replace or join the base's.
         labels: the label set, in the order of a head's rows; () for tasks without labels.
         method: the recipe's method, or `start` for a label set without training.
-        base: digest of the base's weights (`base_digest`).
-        scales: of LoRA pairs, by layer, if they differ from `lora.SCALE`.
+        base: the digest of the base's weights (`base_digest`).
+        scales: the scales of LoRA pairs that differ from `lora.SCALE`, by layer.
     """
 
     tensors: Mapping[str, Tensor]
@@ -55,13 +55,13 @@ class Adapter:
 
     @property
     def rank(self) -> int | None:
-        """Columns of its LoRA pairs; None if it has none."""
+        """The rank of the adapter's LoRA pairs; None if the adapter has no pair."""
         pairs = (t for name, t in self.tensors.items() if name.rpartition(".")[2] == LORA_A)
         return next((tensor.shape[0] for tensor in pairs), None)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its tensors."""
+        """The number of bytes of the adapter's tensors."""
         return sum(tensor.nbytes for tensor in self.tensors.values())
 
     def to_bytes(self) -> bytes:

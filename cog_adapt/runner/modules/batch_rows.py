@@ -21,8 +21,9 @@ _forward = threading.local()
 def batch_rows(rows: Tensor) -> Iterator[None]:
     """Declare that the forwards inside see these rows of the batch, in this order.
 
-    A model that sorts, groups or picks rows of its batch needs it, so that each row meets its own
-    adapter or example. Without adapters or examples by row it has no effect.
+    A model that sorts, groups or picks rows of its batch needs this declaration, so that each row
+    meets its own adapter or example. The declaration only affects forwards whose rows have adapters
+    or examples of their own.
 
     Args:
         rows: positions in the batch, shape (n,).
@@ -37,7 +38,7 @@ def batch_rows(rows: Tensor) -> Iterator[None]:
 
 @contextmanager
 def holding(holders: Sequence[Any]) -> Iterator[None]:
-    """Give layers inside a value for each row of the batch."""
+    """Give the layers of the forwards inside the block a value for each row of the batch."""
     before = getattr(_forward, "holders", None)
     _forward.holders = holders
     try:
@@ -47,7 +48,7 @@ def holding(holders: Sequence[Any]) -> Iterator[None]:
 
 
 def rows_now() -> tuple[Any, ...]:
-    """Return the values of the rows that are seen now; () if there are none."""
+    """Return the values of the current forward's rows; () if the rows have none."""
     return tuple(getattr(_forward, "holders", None) or ())
 
 

@@ -58,7 +58,7 @@ class LoadedBase:
     def guarded(self) -> Iterator[None]:
         """Compare the base with its census at the end, in any case.
 
-        A failed device cannot be read; the error that was raised tells more.
+        If the device has failed, its tensors cannot be read, and the first error is raised.
         """
         try:
             yield

@@ -40,12 +40,13 @@ class Answer:
     Attributes:
         predictions: one for each input, by the adapted weights if there were examples.
         before: answers to the same inputs before this request's adaptation; None without an
-            adaptation. If the adaptation is a known one, these are the answers that the same
-            request had before, at no extra forward; None if the inputs are new or their answers not
-            kept.
+            adaptation. If the adaptation is known, `before` has the answers that the same request
+            had earlier, without another forward; None if the inputs are new, or if their answers
+            were dropped.
         adapter: the id to name in later requests; None: the base answered.
-        report: of the adaptation, run now or earlier (`known`), with `warnings` and whether the
-            adapter was `stored` on disk; without an adaptation the warnings alone, or None.
+        report: the report of the adaptation, run now or earlier (`known`), with `warnings` and
+            whether the adapter was `stored` on disk; without an adaptation the warnings alone, or
+            None.
     """
 
     predictions: list[Any]
@@ -60,10 +61,10 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
     Args:
         runner: the model.
         request: its examples, inputs and recipe.
-        scope: of Cog's run: names the owner, and receives the metrics of each step taken.
+        scope: the scope of Cog's run: it names the owner, and receives the metrics of each step.
 
     Raises:
-        InputError: something in the request does not fit.
+        InputError: the request has inputs, examples or settings that the model cannot use.
         WeightsError: the named adapter is damaged or belongs to another model.
         AdaptationError: a gradient step could not be taken.
     """

@@ -22,8 +22,8 @@ def settle_labels(
 ) -> tuple[str, ...]:
     """Determine the request's label set; its sources must agree.
 
-    Examples sent with an adapter may use some of its labels, and new ones: the adaptation starts
-    from the adapter.
+    Examples that come with an adapter may use some of the adapter's labels, and new labels: the
+    adaptation starts from the adapter.
 
     Raises:
         InputError: the sources disagree, or the labels are too many, too long, empty or look alike.

@@ -65,10 +65,10 @@ class AdaptationResult:
     """The result of an adaptation.
 
     Attributes:
-        adapter: None: the base answers best.
-        report: of the run, now or earlier; `known` says which.
+        adapter: the trained adapter; None if the base answers best.
+        report: the report of the run, now or earlier; `known` says which.
         receipt: how the adapter was made.
-        problem: why the adapter could not be stored on disk; None if it was.
+        problem: why the disk could not store the adapter; None if the adapter is stored.
     """
 
     adapter: Adapter | None
@@ -79,16 +79,16 @@ class AdaptationResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to be done; one is made by `done`, `anew` or `resumable`.
+    """What is to be done for a request; `done`, `anew` and `resumable` make plans.
 
     Attributes:
-        wanted: what for.
-        key: what it is known by; None where it cannot be known again.
-        known: what it has come to before; None where steps are to be taken.
+        wanted: the adaptation that the request asks for.
+        key: the adaptation's key; None if an equal request could not be recognised.
+        known: the result of an earlier equal adaptation; None if steps must be taken.
         begin: the adapter to begin from.
-        started_from: its id, where the request did not name it.
-        run: what equal requests share the run by.
-        state: file of the state that it goes on from, or leaves.
+        started_from: the id of `begin`, if the server chose it; else None.
+        run: the key by which equal requests share one run.
+        state: the file of the state that the run resumes from, or leaves.
     """
 
     wanted: AdaptationRequest
@@ -108,7 +108,7 @@ class Plan:
 
     @classmethod
     def anew(cls, wanted: AdaptationRequest) -> Self:
-        """Plan a run of this request alone: without a key, none shares it or goes on with it."""
+        """Plan a run of this request alone, which has no key for other requests to find."""
         return cls(wanted=wanted, begin=wanted.begin)
 
     @classmethod
@@ -119,13 +119,13 @@ class Plan:
         smaller: Adapter | None,
         folder: CheckpointFolder,
     ) -> Self:
-        """Plan a run that equal requests share, and that goes on from its state in a folder.
+        """Plan a run that equal requests share, and that resumes from its state in a folder.
 
         Args:
-            wanted: what for.
-            key: what it is known by.
+            wanted: the adaptation that the request asks for.
+            key: the adaptation's key.
             smaller: the known adapter of a part of the examples, which the run begins from.
-            folder: of the states.
+            folder: the folder of the states.
         """
         started_from = smaller.id if smaller else None
         state = (wanted.owner, key.whole, started_from, *(["exact"] if wanted.exact else []))
@@ -165,7 +165,7 @@ def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
 
 
 def plan_known(runner: ModelRunner, key: str, wanted: AdaptationRequest) -> Plan | None:
-    """Return the plan for a key that was decided; None if it must be planned anew."""
+    """Return the plan for a key with a decision; None if the request must be planned anew."""
     decision = runner.store.decisions.recent(wanted.owner, key, **wanted.which)
     known = _open(runner, wanted, decision) if decision else None
     return None if known is None else Plan.done(wanted, known)

@@ -51,7 +51,7 @@ class Progress:
     def show_early(self, predictions: list[Any], expected: str) -> None:
         """Print and record `early`: answers before any step, with an estimate of their quality.
 
-        Of many answers only the first are shown.
+        If there are many answers, only the first are shown.
         """
         early = {"predictions": predictions[:_MOST_EARLY], "expected": expected}
         print(f"early {json.dumps(early, default=repr)[:_MOST_CHARACTERS]}", flush=True)  # noqa: T201

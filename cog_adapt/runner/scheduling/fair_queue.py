@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-# of owners without waiting work: accounts behind the present time are dropped
+# accounts of owners without waiting work: beyond this number, accounts that owe nothing are dropped
 _MOST_ACCOUNTS = 1_000
 
 

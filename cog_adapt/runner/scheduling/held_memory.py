@@ -13,11 +13,11 @@ class Holder(Protocol):
 
     @property
     def owner(self) -> str:
-        """The owner, or "" without owners."""
+        """The owner; "" if no keys are set."""
 
     @property
     def bytes(self) -> int:
-        """The bytes that it asked for."""
+        """The bytes that the work asked for."""
 
 
 H = TypeVar("H", bound=Holder)

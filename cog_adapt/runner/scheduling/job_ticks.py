@@ -46,11 +46,11 @@ def who_may_join(job: Job, others: Iterable[Job]) -> list[Job]:
 def advance_together(
     job: Job, others: Sequence[Job], explain: Explain = unchanged
 ) -> list[tuple[Job, float]]:
-    """Run one tick for a job and for those of the others that fit.
+    """Run one tick for a job, and for those of the other jobs that can share the tick.
 
     Returns:
-        Each job that had a share, with its share of the cost; if the tick failed, only the job
-        whose turn it was, which has failed with it.
+        Each job in the tick, with the job's share of the cost. If the tick failed, only the job
+        whose turn it was, which has failed, too.
     """
     assert job.part is not None
     jobs = {id(one.part): one for one in (job, *others)}

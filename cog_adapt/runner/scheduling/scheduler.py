@@ -34,7 +34,7 @@ from gradient_check.phases.modes import scrub_thread
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_ROUND_SECONDS = 0.5  # of short work, after which one tick of long work runs
+_ROUND_SECONDS = 0.5  # time for short work, after which one tick of long work runs
 
 
 class Scheduler:

@@ -95,7 +95,7 @@ class SharedRuns:
     """The runs in progress, by key."""
 
     def __init__(self) -> None:
-        # weak: if an exception skips even the leaving, the run ends with its followers
+        # weak: a run whose followers are gone ends, even if an exception skipped their leaving
         self._runs: WeakValueDictionary[Hashable, SharedRun[Any]] = WeakValueDictionary()
         # re-entrant: at any allocation a garbage collection may close a follower, which then leaves
         self._lock = threading.RLock()

@@ -42,7 +42,7 @@ class Outbox(SimpleQueue[Any]):
                 wake()
 
     async def filled(self) -> None:
-        """Wait until there is a message; one task at a time."""
+        """Wait until there is a message; only one task may wait at a time."""
         came = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._wake = lambda: loop.call_soon_threadsafe(came.set)
@@ -150,10 +150,10 @@ class Job:
 
     Attributes:
         work: each `next` is a tick; yielded values are progress, the return value is the result.
-        short: whether its ticks run between those of long work.
-        owner: pays for its ticks.
-        may_take: seconds that one tick may last, if that is known to be long.
-        part: the work's `SharedWork`; None: it cannot share ticks.
+        short: whether the job's ticks run between those of long work.
+        owner: the owner that pays for the job's ticks.
+        may_take: seconds that one tick may last, if ticks are known to be long.
+        part: the work's `SharedWork`; None: the work cannot share ticks.
     """
 
     work: Generator[Any, None, Any]

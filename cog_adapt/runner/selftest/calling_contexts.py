@@ -97,7 +97,8 @@ def _compare(
 def _portions(template: nn.Module, trained: Mapping[str, nn.Parameter]) -> list[list[str]]:
     """Return the names whose gradients are taken at once: all, unless that needs much memory.
 
-    A portion costs a forward and a backward for each context; SmolLM2's LoRA is 4 % of its base.
+    A portion costs a forward and a backward for each context. A LoRA fits one portion: SmolLM2's
+    LoRA has 4 % of the base's bytes.
     """
     most = max(SMALL_BYTES, _LARGE_PART * sum(p.nbytes for p in template.parameters()))
     is_large = sum(p.nbytes for p in trained.values()) > most

@@ -46,7 +46,7 @@ class SelfTestReport:
         return replace(self, reports=tuple(report.strictly() for report in self.reports))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers; `passed` is None if the test is off."""
+        """Return plain dicts, lists, strings and numbers; `passed` is None if the test is off."""
         reports = [report.to_json() for report in self.reports]
         if self.level == OFF:
             return {"passed": None, "level": OFF, "detail": IS_OFF, "reports": reports}

@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 def run_at_start(
     model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
 ) -> SelfTestReport:
-    """Run the first self-test of a process, at the settings' level; else like `run_self_test`."""
+    """Run the first self-test of a process, at the level that the settings name."""
     if settings.self_test == OFF:
         _log.warning(IS_OFF)
         return SelfTestReport((), OFF)
@@ -98,7 +98,7 @@ def _run_and_keep(
 
 
 def _conditions(model: LoadedModel, settings: RunnerSettings) -> dict[str, str]:
-    """Return the conditions of a pass; none if they cannot be read, and no pass is stored."""
+    """Return the conditions of a pass; empty if they cannot be read, so that no pass is stored."""
     try:
         found = run_setup(conditions_of, model)
         return found | ({"strict": "1"} if settings.self_test_strict else {})

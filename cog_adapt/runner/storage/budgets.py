@@ -15,10 +15,10 @@ class StorageBudgets:
 
     Attributes:
         memory: bytes of adapters in memory.
-        memory_of_owner: of them, those of one owner.
+        memory_of_owner: bytes of one owner's adapters in memory.
         disk: bytes of adapters on disk.
-        disk_of_owner: of them, those of one owner.
-        days: after which an unused adapter is removed, unless it is pinned or named; 0: never.
+        disk_of_owner: bytes of one owner's adapters on disk.
+        days: days after which an unused adapter is removed, unless it is pinned or named; 0: never.
     """
 
     memory: int

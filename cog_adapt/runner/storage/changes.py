@@ -17,10 +17,10 @@ _SHOWN = 80
 
 
 def checked_changes(changes: Mapping[str, object]) -> dict[str, Any]:
-    """Check changes by name, and return values of the types of `AdapterMetadata`.
+    """Check changes by name; return the values in the types of `AdapterMetadata`.
 
     Raises:
-        InputError: a name is unknown, or a value not allowed.
+        InputError: a name is unknown, or a value is not allowed.
     """
     unknown = sorted(str(name) for name in changes if name not in _CHECKS)
     if unknown:

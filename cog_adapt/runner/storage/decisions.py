@@ -34,15 +34,16 @@ class Decision:
     """The result of one adaptation.
 
     Attributes:
-        key: of the adaptation (`AdaptationKey.whole`).
-        family: of the same without the examples.
-        adapter: its id; None: the base answers.
-        report: as the request that made it received it.
-        receipt: how it was made.
+        key: the key of the adaptation (`AdaptationKey.whole`).
+        family: the key of the adaptation without its examples.
+        adapter: the id of the adapter; None: the base answers.
+        report: the report that the request which made the adapter received.
+        receipt: how the adapter was made.
         rows: a digest of each example.
-        started_from: the id of the adapter of fewer examples that it continued from, or None.
+        started_from: the id of the adapter of fewer examples that the adaptation continued from, or
+            None.
         is_complete: whether the recipe ran to its end.
-        state: name of the checkpoint that an unfinished adaptation continues from.
+        state: the name of the checkpoint that an unfinished adaptation continues from.
     """
 
     key: str
@@ -151,9 +152,9 @@ class Decisions:
             self._drop(owner, name)
 
     def watch(self, on_drop: OnDrop) -> None:
-        """Call `callback` with the owner and each decision that is dropped.
+        """Call `on_drop` with the owner and each decision that is dropped.
 
-        The call is made on the thread that drops it.
+        The call is made on the thread that drops the decision.
         """
         self._on_drop.append(on_drop)
 
@@ -162,7 +163,7 @@ class Decisions:
         return (self._root / "owners" / place if place else self._root) / "decisions"
 
     def _all(self, owner: str, wanted: Wanted) -> list[Decision]:
-        """Read the decisions with this key, family and adapter, the latest first."""
+        """Read an owner's decisions that match `wanted`, the latest first."""
         folder, names = self._folder(owner), self._names(owner, wanted)[:_MOST_LOOKED_AT]
         read = (self._read(folder, name) for name in names)
         return [decision for decision in read if decision is not None]

@@ -221,7 +221,7 @@ def _remove(path: Path) -> None:
 
 
 def _owner_of(place: str, owner: str | None) -> str:
-    """Return the owner; if it is unknown, the place."""
+    """Return the owner of a place; if the owner is unknown, return the place itself."""
     if owner is not None:
         return owner
     return f"sha256:{place}" if place else ""

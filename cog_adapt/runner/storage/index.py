@@ -37,7 +37,7 @@ class Index:
         return key[1] in self._places.get(key[0], {})
 
     def __getitem__(self, key: Key) -> AdapterMetadata:
-        """Return an adapter's metadata (KeyError)."""
+        """Return an adapter's metadata (KeyError if the index lacks the adapter)."""
         return self._places[key[0]][key[1]]
 
     def get(self, key: Key) -> AdapterMetadata | None:
@@ -58,18 +58,18 @@ class Index:
             self.note_last(key[0], {known.name: version})
 
     def __delitem__(self, key: Key) -> None:
-        """Remove an adapter (KeyError)."""
+        """Remove an adapter (KeyError if the index lacks the adapter)."""
         self._unlink(key)
         del self._places[key[0]][key[1]]
         if not self._places[key[0]]:
             del self._places[key[0]]
 
     def last_versions(self, place: str) -> dict[str, int]:
-        """Return the last version of each name that a place ever gave."""
+        """Return the last version number that each name of a place has ever had."""
         return dict(self._last.get(place, {}))
 
     def note_last(self, place: str, versions: dict[str, int]) -> None:
-        """Store the versions that were given: a name never gives one twice."""
+        """Note each name's last version number, so that a name gives each number only once."""
         last = self._last.setdefault(place, {})
         last |= {name: max(version, last.get(name, 0)) for name, version in versions.items()}
 

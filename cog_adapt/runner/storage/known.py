@@ -36,8 +36,8 @@ class KnownAdapters:
     """The metadata of all owners' adapters.
 
     Args:
-        folder: of the adapters.
-        remote: of their copies; None: there are none.
+        folder: the folder of the adapters.
+        remote: the remote store with copies of the adapters; None: no remote store.
     """
 
     def __init__(self, folder: Folder, remote: Remote | None) -> None:
@@ -138,7 +138,7 @@ class KnownAdapters:
         self._tell(owner, key[1], None)
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `callback` with owner, id and metadata at each change; None: removed."""
+        """Call `watcher` with owner, id and metadata at each change; None: removed."""
         self._watchers.append(watcher)
 
     def refresh(self, owner: str | None) -> None:
@@ -193,7 +193,7 @@ class KnownAdapters:
 
     def _write(self, key: Key) -> None:
         known = self.index.get(key)
-        if known is None:  # it was removed meanwhile
+        if known is None:  # the adapter was removed meanwhile
             return
         self._folder.write_metadata(key, known)
         self._tell(known.owner, key[1], known)
@@ -223,7 +223,7 @@ def _with_uses(known: AdapterMetadata, here: AdapterMetadata | None) -> AdapterM
 def _new_here(
     index: Index, folder: Folder, place: str, owner: str | None
 ) -> Iterator[tuple[Key, AdapterMetadata]]:
-    """Yield a folder's adapters that are not yet known as this owner's."""
+    """Yield a folder's adapters that the index lacks, or has under another owner."""
     for adapter_id in folder.ids(place):
         key = (place, adapter_id)
         before = index.get(key)
@@ -236,7 +236,7 @@ def _new_here(
 def _new_far_away(
     index: Index, remote: Remote, owner: str | None
 ) -> Iterator[tuple[Key, AdapterMetadata]]:
-    """Yield an owner's adapters in the remote store that are not yet known; None: of all owners."""
+    """Yield an owner's adapters in the remote store that the index lacks; None: of all owners."""
     for key in remote.keys(None if owner is None else place_of(owner)):
         known = remote.read_metadata(key) if key not in index else None
         if known and known.id == key[1] and place_of(known.owner) == key[0]:

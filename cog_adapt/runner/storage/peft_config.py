@@ -1,7 +1,7 @@
 """PEFT's `adapter_config.json`: written for an adapter's LoRA pairs, and read with care.
 
-PEFT reads names of layers as regular expressions. They are written as such, but read as plain names
-only: a stranger's expression may take unbounded time.
+PEFT reads names of layers as regular expressions. This module writes names as regular expressions,
+but reads only plain names, because a stranger's expression may take unbounded time.
 """
 
 import json
@@ -110,7 +110,7 @@ def _number(alpha: object, path: str) -> float:
 
 
 def _names_of(path: str) -> Iterator[str]:
-    """Yield the patterns that may name a layer: its whole name, and each suffix after a dot."""
+    """Yield the patterns that may name a layer: the whole path, and each suffix after a dot."""
     yield f"^{path}"
     yield path
     yield from (path[found.end() :] for found in re.finditer(r"\.", path))

@@ -107,7 +107,7 @@ class PeftFormat:
         )
 
     def _saved(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return whole modules, as PEFT stores them; parts that an adapter lacks are the base's."""
+        """Return whole modules, as PEFT stores modules; the base gives what the adapter lacks."""
         whole: dict[str, Tensor] = {}
         modules = dict(self.template.named_modules())
         for path in sorted({_path(name) for name in tensors}):

@@ -40,11 +40,11 @@ class AdapterStore:
     keys (plain Cog) the owner is "".
 
     Args:
-        folder: made when the first adapter is stored.
-        budgets: bytes in memory and on disk, and age; None: unbounded.
-        remote: keeps the adapters that the disk evicts; None: there is none.
-        serves: whether this store answers requests. It would see later changes to the folder by
-            other processes only late, so commands refuse to make any.
+        folder: the folder, which is made when the first adapter is stored.
+        budgets: the limits on bytes in memory and on disk, and on age; None: unlimited.
+        remote: the remote store that keeps the adapters that the disk evicts; None: no store.
+        serves: whether this store answers requests. A serving store would notice the changes of
+            other processes late, so commands refuse to change its folder.
     """
 
     def __init__(
@@ -137,9 +137,9 @@ class AdapterStore:
 
         Args:
             adapter_id: an id, not a name.
-            owner: of the adapter.
-            change: returns the new metadata from the present one and a function that gives a name's
-                next version.
+            owner: the owner of the adapter.
+            change: a function of the present metadata, and of a function that gives a name's next
+                version; it returns the new metadata.
 
         Raises:
             AdapterNotFound: this owner has no such adapter.
@@ -202,11 +202,11 @@ class AdapterStore:
             self._tiers.note(key, known.bytes)
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `callback` with owner, id and metadata at each change; None: removed."""
+        """Call `watcher` with owner, id and metadata at each change; None: removed."""
         self._known.watch(watcher)
 
     def close(self) -> None:
-        """Write the uses that the files lack."""
+        """Write the use counts that the files lack, and close the folder."""
         self._known.write_uses()
         self._folder.close()
 
@@ -225,10 +225,10 @@ class AdapterStore:
         try:
             adapter, gone = self._tiers.read(key, self._known.index)
         except AdapterNotFound:
-            self._known.forget(key)  # its file was removed by hand
+            self._known.forget(key)  # the adapter's file was removed by hand
             raise
         self._forget(gone)
-        if key not in self._known.index:  # it was removed while it was read
+        if key not in self._known.index:  # the adapter was removed while its file was read
             self._tiers.let_go(key)
             raise not_found(key[1])
         return adapter

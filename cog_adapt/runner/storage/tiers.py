@@ -1,7 +1,8 @@
 """The tiers that hold adapters' tensors: memory, disk, remote store.
 
 Each tier is a copy of the next: an adapter evicted from memory or disk is read again at its next
-use. Metadata belongs to `AdapterStore`; here it only decides which adapters make room.
+use. Metadata belongs to `AdapterStore`; this module reads metadata only to choose the adapters that
+it evicts.
 """
 
 import logging

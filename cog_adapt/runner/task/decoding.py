@@ -56,7 +56,7 @@ def check_decoding(task: Task, inputs: Sequence[Any], examples: Sequence[Example
     values = chain(inputs, (each.input for each in examples))
     for place, value in enumerate(values):
         if isinstance(value, Decoded):
-            continue  # it was counted before it was decoded
+            continue  # the value was counted before it was decoded
         try:
             total += task.decoding_cost(value)
         except InputError as error:

@@ -18,7 +18,7 @@ MOST_CHARACTERS = 4 * 2**20  # in all inputs of a request: about 10 s of ticks
 # tokenized twice, so the worst is 44 ms. 32 texts of 256 characters still are one tick. One input
 # is never cut: `Task.max_characters` bounds it, by default to twice as many.
 TICK_CHARACTERS = 8_192
-# In two inputs that are compared in a tick of their own: 2.7 microseconds each are 49 ms
+# Characters of a pair of inputs that have a tick of their own: 2.7 microseconds each make 49 ms
 PAIR_CHARACTERS = 18_000
 
 

@@ -161,9 +161,10 @@ class Task(ABC):
     def decode_input(self, value: Any) -> Any:  # noqa: ANN401 - what a caller sent
         """Decode a compressed input (a picture, a sound) for `encode`; refuse a broken one.
 
-        Called for each input of a request, and for that of each example before it is learned, one
-        at a time on a thread of its own; only the probe is decoded on the model thread. The result
-        is kept until the request ends, so it should be small: 150 kB of pixels.
+        `decode_input` is called for each input of a request, and for the input of each example
+        before the example is learned, one at a time on a thread of its own; only the probe is
+        decoded on the model thread. The result is kept until the request ends, so the result should
+        be small: 150 kB of pixels.
         """
         return value
 
@@ -204,10 +205,10 @@ class Task(ABC):
     ) -> dict[str, Tensor]:
         """Return a label set's named tensors before any training, for example a head's rows.
 
-        They replace or join the module's parameters of the same names, which `head` matches, and
-        every method trains them; the first axis has a row for each label. Called with the base, in
-        the inference phase, and without examples if a request only names labels. Many labels come
-        in portions, a tick each, whose rows are joined.
+        The tensors replace or join the module's parameters of the same names, which `head` matches,
+        and every method trains the tensors; the first axis has a row for each label. `start` is
+        called with the base, in the inference phase; `examples` is empty if a request only names
+        labels. Many labels come in portions, a tick each; the rows of all portions are joined.
         """
         return {}
 

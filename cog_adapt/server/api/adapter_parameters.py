@@ -22,7 +22,7 @@ async def _reference(request: Request, reference: Annotated[str, Path()]) -> str
     """Return the id or name in a request's path; `%2F` in it is a slash.
 
     Raises:
-        InvalidPath: the path is no UTF-8.
+        InvalidPath: the path is not UTF-8.
     """
     try:
         return unquote(request.path_params["reference"], errors="strict")

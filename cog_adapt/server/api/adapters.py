@@ -194,8 +194,8 @@ async def _find_own(
     """Return an adapter that the asker may change.
 
     Raises:
-        NotFound: the asker may use no such adapter.
-        InvalidRequest: the reference fits adapters of several owners.
+        NotFound: there is no such adapter that the asker may use.
+        InvalidRequest: the reference means adapters of several owners.
         Forbidden: the adapter is only shared with the asker.
     """
     adapter = await adapters.find(asker, reference, owner, to_change=True)

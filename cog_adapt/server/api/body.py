@@ -1,8 +1,8 @@
 """The body of a request, read from its bytes as Cog's server does.
 
-Strict UTF-8, no lone surrogates, at most 127 levels, and no key twice, because it would be unclear
-which one counts. `schema/validation.py` checks whether the inputs fit the model; `large_bodies`
-does the same in another process.
+The bytes must be strict UTF-8 without lone surrogates, with at most 127 levels, and with each key
+of an object once, because the meaning of a repeated key is unclear. `schema/validation.py` checks
+whether the inputs fit the model; `large_bodies` reads and checks a body in another process.
 """
 
 import re
@@ -201,12 +201,12 @@ def levels(body: bytes) -> int:
 
 
 def find_duplicate(body: bytes, keys: Sequence[bytes], largest: bytes) -> str | None:
-    """Return the first key of an object that comes twice.
+    """Return the first key that an object has twice.
 
     Args:
         body: a JSON object.
-        keys: to look for, with their quotes.
-        largest: the value of a member; keys inside it do not count.
+        keys: the keys to look for, with their quotes.
+        largest: the value of a member; keys inside this value do not count.
     """
     around = b"".join(body.partition(largest)[::2])
     if all(around.count(key) < 2 for key in keys) or not _loses_a_member(body, keys):

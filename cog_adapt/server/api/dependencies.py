@@ -122,7 +122,7 @@ def caller_of(request: Request) -> RequestCaller:
     """Return the asker of a request about records.
 
     Raises:
-        NotFound: an admin asks about an owner whose name no owner can have.
+        NotFound: an admin asks about an owner whose name is not allowed.
     """
     key = key_of(request)
     asker = _asker(key)

@@ -1,8 +1,8 @@
 """Large bodies, read and checked in a process of their own.
 
 Decoding 100 MB holds the interpreter's lock for seconds, on any thread: all other requests would
-wait. So the bytes go in pieces to a process that is started with the first large body; no piece
-holds the lock for long, and the inputs come back as the model's JSON.
+wait. So the server sends the bytes in pieces to a process that is started with the first large
+body. A piece holds the lock only briefly, and the process returns the inputs as the model's JSON.
 """
 
 import asyncio

@@ -22,10 +22,10 @@ class PageFile:
     """A file of the page.
 
     Attributes:
-        content: its bytes.
-        zipped: the same for clients that accept gzip.
-        media_type: by its suffix.
-        etag: changes with the content; weak, since both forms share it.
+        content: the bytes of the file.
+        zipped: the bytes for clients that accept gzip.
+        media_type: the media type of the file's suffix.
+        etag: a text that changes with the content; weak, since both forms share one etag.
     """
 
     content: bytes
@@ -52,8 +52,8 @@ class PageFiles:
     """The page as `make page` builds it.
 
     Attributes:
-        index: the page; None if it is not built.
-        assets: the files that it loads, by name.
+        index: the page; None if the page is not built.
+        assets: the files that the page loads, by name.
     """
 
     index: PageFile | None

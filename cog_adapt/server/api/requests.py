@@ -103,7 +103,7 @@ class RequestParser:
     async def _read_body(
         self, request: Request
     ) -> tuple[RequestBody, Inputs | Sequence[Problem] | None]:
-        """Read the body, and if it is large, its inputs or their fault."""
+        """Read the body; of a large body, also return the checked inputs, or their problems."""
         content_type = request.headers.get("content-type")
         content = bytearray()
         if content_type is not None or not self._strict:
@@ -238,7 +238,7 @@ def _with_inputs(request: PredictionSpec, checked: Inputs | Sequence[Problem]) -
 
 
 def with_owner(context: dict[str, str], request: Request) -> dict[str, str]:
-    """Put the caller's owner into a context, replacing the caller's own value there."""
+    """Put the caller's owner into a context, in place of a value that the caller has sent there."""
     key = key_of(request)
     if key is None:
         return owned(context, "")

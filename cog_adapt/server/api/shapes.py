@@ -255,7 +255,7 @@ def refusals(*codes: int, reasons: Mapping[int, str] | None = None) -> Responses
 
     Args:
         codes: status codes.
-        reasons: of a code, in place of the usual one.
+        reasons: the reason of a code, in place of the usual reason.
     """
     said = _REASONS | dict(reasons or {})
     return {code: {"model": Error, "description": said[code]} for code in codes}

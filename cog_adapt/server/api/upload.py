@@ -44,10 +44,10 @@ class UploadCounter:
 
 
 async def receive_file(request: Request, path: Path, most_bytes: int) -> None:
-    """Write the body of a request to a new file; after a failure a part of it is left.
+    """Write the body of a request to a new file; after a failure, the file has a part of the body.
 
     Raises:
-        TooLarge: the body has more bytes.
+        TooLarge: the body has more than `most_bytes`.
         DiskFull: the file cannot be written.
         ClientDisconnect: the client has left before the end.
     """

@@ -10,9 +10,9 @@ import httpx2
 
 from cog_adapt.server.errors import InputError, ServerError, UnavailableError
 
-_PAUSE = 0.1  # s between health checks of this process's own server while it starts
-_POLITE_PAUSE = 1.0  # s between health checks of another server
-_SECONDS = 30.0  # for a response that does not wait for a prediction or training
+_PAUSE = 0.1  # seconds between health checks of this process's own server while it starts
+_POLITE_PAUSE = 1.0  # seconds between health checks of another server
+_SECONDS = 30.0  # limit for a response that does not wait for a prediction or training
 _NO_READ_LIMIT = httpx2.Timeout(_SECONDS, read=None)
 _READY = ("READY", "BUSY")
 _BROKEN = ("SETUP_FAILED", "DEFUNCT", "UNHEALTHY", "UNKNOWN")
@@ -74,7 +74,7 @@ class Client:
     def stream(
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
     ) -> Iterator[httpx2.Response]:
-        """Send one request whose response may take any time.
+        """Send one request, and wait for the response without a time limit.
 
         Raises:
             UnavailableError: the server cannot be reached, or the connection broke off.

@@ -29,7 +29,7 @@ def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
     """Start a server in the working directory, and stop it at the end.
 
     Args:
-        kind: the kind of run that it serves.
+        kind: the kind of run that the server serves.
         variables: environment variables in addition to this process's.
 
     Raises:

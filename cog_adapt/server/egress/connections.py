@@ -63,7 +63,7 @@ class _PinnedBackend(httpcore2.SyncBackend):
 class _AsyncPinnedBackend(httpcore2.AnyIOBackend):
     def __init__(self, rules: AddressRules) -> None:
         self._rules = rules
-        # its own threads, so that a slow name server delays nothing else
+        # name look-ups have threads of their own, so that a slow name server delays nothing else
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, "resolve")
 
     async def connect_tcp(

@@ -91,7 +91,7 @@ class Transfer:
 
 
 def _shut(connected: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the other side was first
+    with contextlib.suppress(OSError):  # the other side has closed the connection already
         connected.shutdown(socket.SHUT_RDWR)
 
 

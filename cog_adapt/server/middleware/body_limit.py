@@ -24,12 +24,12 @@ class BodyLimits:
     """The limits of one body, and the refusal of a body beyond them.
 
     Args:
-        max_bytes: of one body.
+        max_bytes: the limit of bytes of one body.
         pause_seconds: the longest pause; a dripping body is cut off after the same time.
-        budget: for all bodies, each from its first byte to the end of its answer.
-        in_text: refuses in Cog's words.
-        remedy: for the caller of a too large body.
-        most_values: commas and brackets of one body; None: any number.
+        budget: the budget of all bodies, each from its first byte to the end of its answer.
+        in_text: whether the refusal has the words of Cog's own server.
+        remedy: what the refusal tells the caller of too large a body to do.
+        most_values: the limit of commas and brackets of one body; None: no limit.
     """
 
     def __init__(  # noqa: PLR0913 - each limit

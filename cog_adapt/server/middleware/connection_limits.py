@@ -24,9 +24,10 @@ _FULL = msgspec.json.encode(
 class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection whose request line and headers come too slowly or are too large.
 
-    So are trailers, and whatever else comes in place of a chunked body's next byte. Also one on
-    which the rest of a body drips in after the answer, and one whose client takes nothing of the
-    answer; and the longest idle one where there are more than `room` has.
+    Trailers, and other bytes between the chunks of a chunked body, have the same limits. The server
+    also closes a connection on which the rest of a body drips in after the answer, a connection
+    whose client reads nothing of the answer, and, if there are more connections than `room` allows,
+    the connection that has been idle for longest.
     """
 
     room: ClassVar[ConnectionRoom] = ConnectionRoom()
@@ -58,7 +59,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse, and count what is not yet a request."""
+        """Parse the bytes, and count those of an incomplete head."""
         progress = self._progress
         super().data_received(data)
         if self._progress != progress:
@@ -77,7 +78,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Handle the beginning of a request.
 
         Raises:
-            ValueError: its headers are too large; the parser makes uvicorn send a 400.
+            ValueError: the request's headers are too large; the parser makes uvicorn send a 400.
         """
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         self._has_large_headers = size > self.max_header_bytes

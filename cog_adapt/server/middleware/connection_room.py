@@ -39,11 +39,14 @@ class ConnectionRoom:
         return len(self._peers)
 
     def enter(self, connection: Closable, peer: str) -> None:
-        """Add a new connection; if there are too many, close the longest idle one, else this one.
+        """Add a new connection; beyond the limit, close one connection.
+
+        The server closes the connection that has been idle for longest, or the new connection if
+        all others are busy.
 
         Args:
-            connection: without a request yet.
-            peer: its address.
+            connection: a connection whose first request is still to come.
+            peer: the IP address of the connection's other end.
         """
         self._peers[connection] = peer
         self._counts[peer] += 1

@@ -40,7 +40,7 @@ class CrossSiteMiddleware:
         await answer.send(send)
 
     def _find_foreign(self, scope: Scope) -> str | None:
-        """Return the site of the page, if it may not do this."""
+        """Return the site of the page that sent a forbidden request; None if it is allowed."""
         if scope["method"] in _READ_ONLY or "*" in self._allowed:
             return None
         origins, host, site = [], "", ""

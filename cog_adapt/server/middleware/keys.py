@@ -4,8 +4,9 @@ A line of the file is `NAME SCOPES SHA256 [EXPIRES] [owner=OWNER]`, such as
 
     ci   predict,train  2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b  2027-01-01
 
-`#` starts a comment. A key is replaced without a gap by two lines of one name, the old and the new.
-Keys of one owner share all that they make; a key whose line names no owner is its own.
+`#` starts a comment. Two lines of one name, with the old and the new key, replace a key without a
+gap. The keys of one owner share everything that their requests make; a key whose line names no
+owner is an owner of its own.
 """
 
 import hashlib
@@ -144,7 +145,7 @@ def _time_of(text: str) -> float:
 
 
 class KeyRing:
-    """The keys of a file, as they are now.
+    """The keys that a file has now.
 
     Raises:
         ConfigError: the file cannot be read, or a line is malformed.
@@ -187,7 +188,7 @@ class KeyRing:
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:
-    """Return a value that changes with the file's content; None without a file."""
+    """Return a value that changes with the file's content; None if there is no file."""
     try:
         status = os.stat(path)
     except OSError:

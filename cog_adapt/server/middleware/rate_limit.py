@@ -29,9 +29,9 @@ class Rate:
     """A number of calls in a window of seconds.
 
     Attributes:
-        amount: of calls.
-        seconds: of the window.
-        text: the same in words.
+        amount: the number of calls.
+        seconds: the length of the window.
+        text: the rate in words.
     """
 
     amount: int

@@ -36,7 +36,7 @@ class AsgiResponse:
     async def begin(self, send: Send) -> None:
         """Send the answer, but keep the connection until `end`.
 
-        The list of headers is new for each caller: an outer middleware adds its own to the list.
+        Each call sends a new list of headers, because outer middleware adds headers to the list.
         """
         headers = [*self._headers]
         await send({"type": "http.response.start", "status": self._status, "headers": headers})

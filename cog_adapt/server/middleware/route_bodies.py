@@ -23,13 +23,13 @@ _raised: dict[str, int] = {}
 
 
 def set_body_limit(route: str, max_bytes: int) -> None:
-    """Let a route of your own, `POST /v1/files` say, take larger bodies than 1 MiB.
+    """Let a route of your own, for example `POST /v1/files`, take larger bodies than 1 MiB.
 
-    MAX_BODY_BYTES still limits them. Their commas and brackets are not counted, so such a route
-    must read its body piece by piece, or parse it in another process.
+    MAX_BODY_BYTES still limits these bodies. The server does not count the commas and brackets of
+    such a body, so the route must read the body piece by piece, or parse it in another process.
 
     Raises:
-        ConfigError: the route is no method and whole path, or the limit no number of bytes.
+        ConfigError: `route` must be a method and a whole path, and `max_bytes` a number of bytes.
     """
     if not _ROUTE.fullmatch(route):
         raise ConfigError(

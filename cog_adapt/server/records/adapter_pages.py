@@ -24,7 +24,7 @@ from cog_adapt.server.errors import InputError
 from cog_adapt.server.records.cursors import read_cursor, write_cursor
 from cog_adapt.server.records.tables import Moment, adapter_labels, adapter_readers, adapters
 
-_MOST_OWNERS = 8  # of candidates: the caller chooses one, or a message names a few
+_MOST_OWNERS = 8  # owners of candidates: the caller chooses one, or a message names a few
 
 
 class IndexPage(NamedTuple):
@@ -51,13 +51,13 @@ class AdapterQuery(msgspec.Struct, frozen=True):
     """The selection of adapters to read.
 
     Attributes:
-        limit: the most adapters.
-        cursor: of the page before.
-        name: only its versions.
-        method: only adapters trained by it.
-        shared: True: only those of other owners; False: only the asker's own.
-        owner: only the adapters of this owner.
-        label: only those with this label.
+        limit: the most adapters in one page.
+        cursor: the cursor that the page before returned.
+        name: select the versions of this name.
+        method: select adapters that this method trained.
+        shared: True: select other owners' adapters; False: select the asker's own.
+        owner: select the adapters of this owner.
+        label: select adapters with this label.
     """
 
     limit: int
@@ -111,7 +111,7 @@ class AdapterQuery(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """The properties of an adapter that the rule needs, and all its metadata as JSON."""
+    """The properties of an adapter that `adapter_rule` needs, and all the metadata as JSON."""
 
     id: str
     owner: str
@@ -198,7 +198,7 @@ def _named(reference: Reference) -> ColumnElement[bool]:
 
 
 def _may_use(asker: Asker) -> ColumnElement[bool]:
-    """Return whether it is valid, and the asker's own or shared with the asker."""
+    """Return the condition that selects valid adapters that the asker may use."""
     table = adapters.c
     is_there = or_(table.expires_at.is_(None), table.expires_at > datetime.now(UTC))
     return is_there if asker.sees_all else and_(is_there, _is_open_to(asker))

@@ -47,7 +47,7 @@ class AdapterIndex:
         self._reader = reader
 
     async def write(self, changes: Mapping[Place, bytes | None]) -> None:
-        """Write the metadata of these adapters as JSON; None: the adapter was removed."""
+        """Write the metadata of these adapters as JSON; None removes the adapter's row."""
         await self._writer.call(partial(_write, changes=changes))
 
     async def write_list(self, found: bytes, but: frozenset[Place]) -> None:
@@ -80,7 +80,7 @@ class AdapterIndex:
         return await self._reader.run(look)
 
     async def unowned(self, most: int) -> tuple[int, list[str]]:
-        """Count unowned adapters that are not shared with all; return some names or ids."""
+        """Count the unshared adapters that have no owner; return some of their names or ids."""
         return await self._reader.run(partial(_read_unowned, most=most))
 
     async def own(self, owner: str, adapter_id: str | None = None) -> list[bytes]:

@@ -68,7 +68,7 @@ def _trim(changes: dict[Any, Any], limit: int) -> int:
 
 
 class Waiter(NamedTuple):
-    """A caller that waits for the commit of one change, or without a key of all changes."""
+    """A caller that waits for the commit of one change, or of all changes if `key` is None."""
 
     future: "asyncio.Future[None]"
     key: Key | None
@@ -82,10 +82,10 @@ class Call(NamedTuple):
 
 
 class Batch:
-    """Changes in the order they came, divided by the handling of a failure.
+    """Changes in the order of their arrival, divided by what a failed commit does to the changes.
 
-    `behind` is kept until it is written. `durable` is dropped after a failure, because its caller
-    gets the error and refuses the request.
+    The changes in `behind` are kept until the database has them. The changes in `durable` are
+    dropped after a failure, because their callers get the error and refuse the requests.
     """
 
     __slots__ = ("behind", "calls", "durable", "waiters")

@@ -96,7 +96,7 @@ def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite
 def _write_ahead(connection: sqlite3.Connection) -> None:
     """Switch to write-ahead logging, in which SQLite does not wait for other transactions.
 
-    On a file system without it, SQLite keeps its mode.
+    On a file system that cannot have a write-ahead log, SQLite keeps its journal mode.
     """
     until = time.monotonic() + _BUSY_SECONDS
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):

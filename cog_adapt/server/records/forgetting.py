@@ -30,7 +30,7 @@ from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.tables import BLOB_COLUMNS, deliveries, records
 
 YOUNG_SECONDS: Final = 2 * 3600.0  # a sweep removes large values that are older and unused
-MOST_REWRITTEN: Final = 64 * 2**20  # bytes of a database, which take some 0.2 s
+MOST_REWRITTEN: Final = 64 * 2**20  # bytes of a database; rewriting them takes about 0.2 s
 MOST_SEARCHED: Final = 1000  # large values that are searched for mentions
 _BLOB_LOCK: Final = 0x636F69  # any number except those of migrations and leases
 _TRIES: Final = 3

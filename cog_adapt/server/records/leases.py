@@ -114,7 +114,7 @@ def _is_over_on_server(other: Row[Any], now: datetime) -> bool:
 
 def _is_over_on_host(other: Row[Any], now: datetime) -> bool:
     if _boot_of(other.host) != _boot_of(_host()):
-        return True  # it was taken before this machine was started again
+        return True  # the lease was taken before this machine was started again
     if other.lease_until > _BY_WALL_CLOCK:
         return bool(other.lease_until < datetime.now(UTC))
     return bool(other.lease_until < now)

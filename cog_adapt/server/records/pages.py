@@ -42,7 +42,7 @@ def to_query(
 
 
 class PageQuery(msgspec.Struct, frozen=True):
-    """The query of one page; without an owner it is of all."""
+    """The query of one page; without an owner, the query selects the records of all owners."""
 
     kind: Kind
     statuses: tuple[str, ...]

@@ -154,7 +154,7 @@ def _clean(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], bytes]:
     """Replace characters that a database's text cannot hold: NUL and lone surrogates.
 
     Returns:
-        the rows, and the same as JSON.
+        the rows, and the rows as JSON.
     """
     with contextlib.suppress(UnicodeEncodeError):
         data = msgspec.json.encode(rows)

@@ -90,7 +90,7 @@ class RecordSpace:
 
     @property
     def largest(self) -> int:
-        """The bytes of the named owner with most."""
+        """The bytes of the named owner who uses the most."""
         return self._by_owner.largest
 
     @property
@@ -117,10 +117,10 @@ class RecordSpace:
             self._by_owner.reset({**measured.by_owner, "": measured.used - named})
 
     def refuse_if_full(self, size: int, owner: str = "") -> None:
-        """Refuse bytes that have no room. Runs on the event loop.
+        """Refuse bytes that have no room. The method runs on the event loop.
 
         Raises:
-            DiskFull: there is no room for so many bytes, in all or for the owner.
+            DiskFull: the bytes exceed the disk's room, or the owner's share of the room.
         """
         own = self._by_owner.bytes_of(owner)
         limit = self._by_owner.most_of(owner)
@@ -141,7 +141,7 @@ class RecordSpace:
 
 
 class TextCount:
-    """Counts the text of rows as they are written, holding as few of them as possible.
+    """Counts the text of rows while the rows are written, with few rows in memory at a time.
 
     Attributes:
         sizes: bytes by owner.
@@ -162,11 +162,11 @@ class TextCount:
 
 
 def measure(connection: Connection, size_of: Callable[[Iterable[str] | None], int]) -> SpaceUse:
-    """Measure rows and files.
+    """Measure the bytes of rows and files.
 
     Args:
-        connection: to the database.
-        size_of: returns the bytes of the files of these names, or of all.
+        connection: a connection to the database.
+        size_of: a function that returns the bytes of the files of these names; None: of all files.
     """
     tables = measure_tables(connection)
     texts = _measure_owners(connection)

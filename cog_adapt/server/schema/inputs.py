@@ -38,7 +38,7 @@ def input_schema(annotation: object) -> tuple[Schema, bool]:
 
 
 def item_schema(schema: Schema) -> Schema:
-    """Return the schema of a list's items; other schemas are their own."""
+    """Return the schema of a list's items, or the schema itself if it is not a list's."""
     item: Schema = schema.get("items", schema)
     return item
 

@@ -35,11 +35,11 @@ class ShortLists(msgspec.Struct, frozen=True):
 
 
 def shorten_lists(inputs: Mapping[str, Any], fits: Callable[[object], bool]) -> ShortLists:
-    """Shorten the lists that have more items than problems are shown.
+    """Shorten the lists that have more items than a refusal shows problems.
 
     Args:
-        inputs: of a caller, any JSON.
-        fits: returns whether the values of some inputs are allowed.
+        inputs: a caller's inputs, any JSON.
+        fits: a function that returns whether the values of some inputs are allowed.
     """
     changed, places, passed_over = dict(inputs), dict[str, list[int]](), 0
     for name, value in inputs.items():

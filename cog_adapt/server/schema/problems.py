@@ -55,7 +55,7 @@ def bounded(found: list[Problem], passed_over: int) -> list[Problem]:
 
 
 def shorten(text: str) -> str:
-    """Return a message; of a long one the beginning and the end."""
+    """Return a message; of a long message, return only the beginning and the end."""
     if len(text) <= _MOST_CHARACTERS:
         return text
     return f"{text[:_SHOWN]}… ({len(text):,} characters) …{text[-_SHOWN:]}"

@@ -89,7 +89,7 @@ def type_hints(handler: Handler) -> dict[str, Any]:
     """Return the annotations of a function, with strings resolved.
 
     Raises:
-        ConfigError: a name in them is not defined.
+        ConfigError: a name in the annotations is not defined.
     """
     try:
         return typing_extensions.get_type_hints(handler.function, include_extras=True)

@@ -74,8 +74,8 @@ class InputValidator:
         """Return the problems, missing inputs last; empty if the inputs fit.
 
         Args:
-            inputs: to check.
-            size: bytes of their JSON, if known: no string in it is longer.
+            inputs: the inputs to check.
+            size: bytes of the inputs' JSON, if known: an upper bound for the length of each string.
         """
         found, missing, passed_over = self._misfits(self._without_nulls(inputs))
         if isinstance(inputs, dict):
@@ -92,7 +92,7 @@ class InputValidator:
         ]
 
     def _misfits(self, inputs: object) -> tuple[list[Problem], set[str], int]:
-        """Return the validator's problems, missing inputs, and the number of unchecked items."""
+        """Return the validator's problems, the missing inputs, and the count of unchecked items."""
         found: list[Problem] = []
         missing: set[str] = set()
         if self._validator.is_valid(inputs):
@@ -113,11 +113,11 @@ class InputValidator:
         """Return the inputs that the model has, if all fit.
 
         Args:
-            inputs: to check.
-            size: bytes of their JSON.
+            inputs: the inputs to check.
+            size: bytes of the inputs' JSON.
 
         Raises:
-            InvalidInputs: they do not fit.
+            InvalidInputs: the inputs do not fit.
         """
         problems = self.problems(inputs, size)
         if problems:
@@ -125,7 +125,7 @@ class InputValidator:
         return {name: value for name, value in inputs.items() if name in self._properties}
 
     def redacted(self, inputs: Schema) -> Schema | None:
-        """Return the inputs with secrets starred out; None if there is no secret."""
+        """Return the inputs with redacted secrets; None if there is no secret."""
         if all(inputs.get(name) is None for name in self._secrets):
             return None
         return {
@@ -134,7 +134,7 @@ class InputValidator:
         }
 
     def _errors(self, inputs: object) -> list[jsonschema_rs.ValidationError]:
-        """All errors of the validator; those about secrets do not show them."""
+        """Return all errors of the validator, with the values of secrets masked."""
         errors = list(self._validator.iter_errors(inputs))
         if not any(self._shows_secret(error) for error in errors):
             return errors
@@ -142,7 +142,7 @@ class InputValidator:
         return [masked if self._shows_secret(error) else error for error, masked in pairs]
 
     def _shows_secret(self, error: jsonschema_rs.ValidationError) -> bool:
-        """Return whether it shows a secret's value; Cog shows numbers and the like."""
+        """Return whether an error shows a secret's value; Cog shows numbers and the like."""
         place, value = error.instance_path, error.instance
         if not place or place[0] not in self._secrets or value is None:
             return False

@@ -60,16 +60,16 @@ class IndexWriter:
         self._start(partial(self._write_listed, report, self._filling))
 
     def on_exit(self) -> None:
-        """Expect a new list."""
+        """Prepare for a new list of the worker's adapters."""
         self._filling = _Filling()
         self.owners.clear()
 
     async def settle(self) -> None:
-        """Return when all messages so far are written, or have failed."""
+        """Wait until all messages so far are written, or have failed."""
         await asyncio.gather(*self._tasks)
 
     def put(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
-        """Write soon, only the last state of each; a query of the index writes at once."""
+        """Write an adapter's last state soon; a query of the index writes all states at once."""
         if self._filling.newer is not None:
             self._filling.newer.add((owner, adapter_id))
         if not self._changes:

@@ -87,10 +87,10 @@ class AdapterLink:
             self._asked -= 1
 
     async def note(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
-        """Report another worker's change of an adapter; None: it was removed.
+        """Report another worker's change of an adapter; None: the adapter was removed.
 
         Raises:
-            NotReady: the process is gone; the next one reads the files.
+            NotReady: the process is gone; the next process reads the files.
             AdapterTimeout: the worker did not confirm in time.
             RequestError: the worker failed.
         """

@@ -18,12 +18,12 @@ log = structlog.get_logger()
 class AdapterRelay:
     """Writes each worker's adapter messages into the index, and sends them to the other workers.
 
-    A worker that does not confirm is ended, since it would go on using adapters that were removed
-    or unshared; the next process reads the files.
+    A worker that does not confirm a message is ended, since the worker would still use adapters
+    that were removed or unshared; the next process reads the files.
 
     Args:
-        workers: all that keep adapters; the first one's list fills the index.
-        index: answers the routes.
+        workers: all workers that keep adapters; the list of the first worker fills the index.
+        index: the index that answers the routes.
     """
 
     def __init__(self, workers: Sequence[Worker], index: IndexWriter) -> None:
@@ -78,7 +78,7 @@ class _Sayings:
 
 
 def _may_keep(worker: Worker) -> bool:
-    """Return whether a worker may know adapters; one that does not run cannot be informed."""
+    """Return whether a worker may know adapters; True before the worker is ready."""
     if worker.state != "ready":
         return True
     return worker.ready is not None and worker.ready.has_adapters

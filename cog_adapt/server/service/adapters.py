@@ -129,7 +129,7 @@ class AdapterService:
         await self._writer.write_changes()
 
     def _meet(self, owner: str) -> "asyncio.Task[None]":
-        """Name an owner to each worker once: old files may lack their owner."""
+        """Name an owner to each worker once, because files of old adapters may lack the owner."""
         met = self._writer.owners
         if owner not in met:
             met[owner] = asyncio.get_running_loop().create_task(self._introduce(owner))
@@ -176,7 +176,9 @@ class AdapterService:
 
     @contextlib.asynccontextmanager
     async def temporary_folder(self) -> AsyncIterator[Path]:
-        """Make a folder for the duration of a block; a dead worker's is removed with its files.
+        """Make a folder for the duration of a block.
+
+        If the worker dies, the folder is removed with the worker's temporary files.
 
         Raises:
             DiskFull: the disk is full.
@@ -209,7 +211,7 @@ class AdapterService:
             raise _not_found(adapter_id) from error
 
     async def settle(self) -> None:
-        """Return when all messages so far are written, or have failed."""
+        """Wait until all messages so far are written, or have failed."""
         await self._relay.settle()
         await self._writer.settle()
 

@@ -94,16 +94,17 @@ class Dispatcher:
         """Accept a prediction: it runs, or waits for a slot.
 
         Args:
-            request: to run.
-            is_recovered: an earlier server accepted the request, so it is not refused here.
+            request: the request to run.
+            is_recovered: whether an earlier server accepted the request, which is then exempt from
+                the limits below.
 
         Raises:
             IdInUse: a prediction with this id has not ended, here or at another server.
             AtCapacity: all slots are taken, and the settings allow no queue.
             QueueFull: the queue is full.
-            TooLarge: its input alone is more than its owner may have waiting.
-            BudgetSpent: too many bytes wait, of its owner or in all.
-            DiskFull: there is no room for its record.
+            TooLarge: the request's input alone has more bytes than an owner may have waiting.
+            BudgetSpent: too many bytes of the owner, or of all owners, are waiting.
+            DiskFull: the disk has no room for the request's record.
             NotReady: the worker has been given up.
             NotRecorded: the database cannot store the prediction.
         """
@@ -162,7 +163,7 @@ class Dispatcher:
         if prediction in self.waiting:
             self.waiting.remove(prediction)
             self.end(prediction, Finished(prediction_id, "canceled"))
-        elif not prediction.is_cancelled:  # if no worker has it, its record is being written
+        elif not prediction.is_cancelled:  # a worker has the prediction, or its record is written
             prediction.is_cancelled = True
             for worker in self.workers:
                 worker.cancel(prediction.run_id)

@@ -37,7 +37,7 @@ class CachedEvents(msgspec.Struct, frozen=True):
 
     @property
     def own_size(self) -> int:
-        """The same without the events, which are counted elsewhere."""
+        """The approximate memory in bytes without the events, which `events` counts."""
         return len(self.data) + _OWN_BYTES
 
 
@@ -45,10 +45,10 @@ class EventCache:
     """The events of the predictions that ended last.
 
     Args:
-        most_bytes: of all events; the oldest prediction is evicted first, a very large one is not
-            cached.
-        budget: of all events; cached ones are evicted first if the budget or an owner's share is
-            spent.
+        most_bytes: the limit of all cached events together; the oldest prediction is evicted first,
+            and a prediction with very many bytes is left out.
+        budget: the budget of all events; if the budget or an owner's share is spent, cached events
+            are evicted first.
     """
 
     def __init__(self, most_bytes: int, budget: Budget | None = None) -> None:
@@ -58,9 +58,9 @@ class EventCache:
         self._ended: dict[tuple[str, str], CachedEvents] = {}
 
     def add(self, prediction: Prediction) -> None:
-        """Cache an ended prediction, unless its client learnt the id only with the answer.
+        """Cache an ended prediction if a client can follow it.
 
-        Nobody can follow such a prediction.
+        A client that learns a prediction's id only with the answer cannot follow the prediction.
         """
         request, events = prediction.request, prediction.events
         self.forget(request.id, request.owner)

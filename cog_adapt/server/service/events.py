@@ -44,7 +44,7 @@ class _Follower:
     size: int = 0
 
     def add(self, event: RunEvent, most_bytes: float) -> None:
-        """Queue an event, unless too many bytes wait; a single event always fits."""
+        """Queue an event, or count it as missed if too many bytes wait; one event always fits."""
         fits = not self.size or self.size + len(event.data) <= most_bytes
         if fits and len(self.events) < MOST_WAITING:
             self.events.append(event)

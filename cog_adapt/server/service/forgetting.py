@@ -169,7 +169,7 @@ class Forgetting:
 async def _remove(keeper: AdapterKeeper, adapter: dict[str, Any]) -> str:
     try:
         await keeper.remove(adapter)
-    except NotFound:  # the command line removed it, which works on the files
+    except NotFound:  # the command line, which works on the files, removed the adapter
         return "gone before"
     return "removed"
 
@@ -181,7 +181,7 @@ def made_adapters(record: Record) -> list[str]:
     """
     measured = msgspec.json.decode(record.metrics).get("adaptation")
     if not isinstance(measured, dict) or not {"step", "receipt"} & measured.keys():
-        return []  # then it used one adapter at most
+        return []  # a prediction without an adaptation used one adapter at most
     output = msgspec.json.decode(record.output or "null")
     found = [measured.get("adapter"), output.get("adapter") if isinstance(output, dict) else None]
     return sorted({each for each in found if isinstance(each, str) and each})

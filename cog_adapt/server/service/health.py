@@ -49,7 +49,7 @@ class HealthMonitor:
         return body
 
     def status(self) -> str:
-        """Return Cog's word for the state, without the user's own health check."""
+        """Return Cog's word for the server's state, leaving out the user's own health check."""
         service = self._service
         state = service.worker.state
         if state == "ready":

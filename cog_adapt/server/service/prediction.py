@@ -48,26 +48,26 @@ class PredictionSpec(msgspec.Struct, frozen=True):
     """A client's request.
 
     Attributes:
-        id: of the prediction.
+        id: the id of the prediction.
         kind: prediction or training.
-        input: the model's JSON.
-        redacted_input: the input with secrets starred out, for records.
+        input: the model's input as JSON.
+        redacted_input: the input with its secrets redacted, for records.
         context: strings for run().
-        webhook: the URL for events; None: none are sent.
-        events: the events to send there.
+        webhook: the URL for events; None: the server sends no events.
+        events: the events to send to `webhook`.
         durable: whether the request must survive this process, because no client waits for the
             answer.
         has_client_id: whether the client chose the id, and may repeat it.
-        repeatable: whether the record may hold everything needed to run it (no secrets).
+        repeatable: whether the record may hold everything needed to run the request (no secrets).
         retries: the number of further runs after a crash.
-        timeout: seconds until it is cancelled; None: unlimited.
-        headers: of the request, to pass on to webhooks (tracing).
-        created_at: the time of acceptance; None: now. `timeout` counts from then.
-        digest: of the input, to recognise an equal request.
-        problems: of the input; None until it has been checked.
+        timeout: seconds until the prediction is cancelled; None: unlimited.
+        headers: the request's headers to pass on to webhooks (tracing).
+        created_at: the time of acceptance, from which `timeout` counts; None: now.
+        digest: the digest of the input, to recognise an equal request.
+        problems: the problems of the input; None until the input has been checked.
         is_stream: whether the answer is events as they come.
         is_async: whether the answer comes at once, before the end.
-        wait: the most seconds to wait for the end; None: unlimited.
+        wait: seconds to wait for the end, at most; None: unlimited.
     """
 
     id: str
@@ -113,7 +113,7 @@ class PredictionSpec(msgspec.Struct, frozen=True):
 
     @property
     def recoverable(self) -> bool:
-        """Whether the record suffices for another server to run the request."""
+        """Whether another server could run the request from its record."""
         return self.durable and self.repeatable
 
     def wants(self, event: str) -> bool:

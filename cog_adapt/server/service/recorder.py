@@ -148,7 +148,7 @@ class PredictionRecorder:
             self._webhooks.complete(delivery)
 
     async def fail_orphan(self, record: Record, error: str) -> None:
-        """End a record of a dead server as failed, with its last webhook."""
+        """Record a dead server's prediction as failed, and send the prediction's last webhook."""
         ended = msgspec.structs.replace(
             record, status="failed", error=error, completed_at=now(), payload=None
         )

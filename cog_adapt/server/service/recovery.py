@@ -70,7 +70,7 @@ class Recovery:
         was_running = record.status == "processing"
         log.info("taken over", prediction_id=record.id, status=record.status)
         if dispatcher is not None and record.key in dispatcher.predictions:
-            return  # the record of its end replaces this one
+            return  # the prediction still runs here, and its final record replaces this record
         if dispatcher is None or request is None or (was_running and not record.retries_left):
             why = "while it ran" if was_running else "before it ran, and cannot be repeated"
             await self._recorder.fail_orphan(record, f"The server ended {why}.")

@@ -63,7 +63,7 @@ class PredictionService:
 
     @property
     def worker(self) -> Worker:
-        """The worker whose health and schema are the server's."""
+        """The worker whose health and schema the server reports as its own."""
         return self.main.lead
 
     @property

@@ -8,9 +8,9 @@ class SetupProgress:
 
     Attributes:
         started_at: the worker's start.
-        completed_at: the end of the setup; None before.
-        error: the reason of a failed setup, in one line; else None.
-        self_test: the self-test's report of a failed setup, as JSON.
+        completed_at: the end of the setup; None during the setup.
+        error: why the setup failed, in one line; else None.
+        self_test: the self-test's report if the setup failed, as JSON.
     """
 
     def __init__(self) -> None:

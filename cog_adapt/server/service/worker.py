@@ -68,12 +68,12 @@ class Worker:
 
     Args:
         config: the code that the worker loads.
-        events: receives the worker's events.
-        settings: limits.
+        events: the object that receives the worker's events.
+        settings: the server's settings.
 
     Attributes:
-        state: of the process; `idle` before its first start.
-        setup: the latest.
+        state: the state of the process; `idle` before its first start.
+        setup: the latest setup.
         ready: the report of the latest setup that succeeded; None before the first.
         description: facts from the predictor's code; None before the worker has sent them.
         crashes: the deaths of the process since the server started.
@@ -84,8 +84,8 @@ class Worker:
         beginning: predictions with a slot whose start is being recorded.
         pending: requests without an answer yet.
         adapters: requests about adapters, and their answers.
-        prefix: of the names of its temporary files.
-        open_process: starts a process.
+        prefix: the prefix of the names of the worker's temporary files.
+        open_process: a function that starts a process.
     """
 
     def __init__(self, config: WorkerConfig, events: WorkerEvents, settings: Settings) -> None:

@@ -193,7 +193,7 @@ class WorkerProcess:
         os.close(self._end)
         self._heartbeat.close()
         if self._process.pid is not None:
-            end_session(self._process.pid)  # before the wait: its number is not free yet
+            end_session(self._process.pid)  # before the wait, which frees the process id
         self._process.join()
         remove_temp_files(self._config.prefix)
         self.exited.set()

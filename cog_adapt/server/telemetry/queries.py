@@ -10,6 +10,6 @@ class HiddenQueries(SpanProcessor):
     """Records that a request had a query, but not its text."""
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Star out the query that FastAPI has read from the URL."""
+        """Redact the query that FastAPI has read from the URL."""
         if _QUERY in (span.attributes or {}):
             span.set_attribute(_QUERY, _HIDDEN)

@@ -151,7 +151,7 @@ class PredictionTraces:
         }
         if provider is not None:
             self.fastapi["tracer_provider"] = provider
-            propagate.set_global_textmap(names)  # FastAPI reads requests with it
+            propagate.set_global_textmap(names)  # FastAPI reads requests with this propagator
 
     @classmethod
     def from_environment(cls) -> "PredictionTraces":

@@ -174,9 +174,9 @@ def note_attempt(
     Args:
         delivery: the state before the attempt.
         outcome: the receiver's answer, or the error.
-        now: UTC.
-        delays: seconds until each further attempt; once they are used up, the delivery has failed.
-            It fails immediately if the receiver refuses it or may not be reached.
+        now: the time in UTC.
+        delays: seconds until each further attempt. A delivery fails once all delays are used up, or
+            immediately if the receiver refuses the delivery or has a forbidden address.
     """
     changes: dict[str, object] = {
         "attempts": delivery.attempts + 1,

@@ -19,7 +19,7 @@ class Announcement(NamedTuple):
     Attributes:
         event: start, output or logs.
         headers: additional request headers.
-        owner: of the record that it is about; empty if no keys are set.
+        owner: the owner of the record that the webhook is about; empty if no keys are set.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class WebhookQueue:
     """The unsent announcements of one prediction, and its delivery.
 
     Args:
-        free: called with the bytes of dropped announcements.
+        free: a function that is called with the number of bytes of dropped announcements.
     """
 
     def __init__(self, free: Callable[[int], None] = lambda size: None) -> None:

@@ -63,7 +63,7 @@ class Retries:
             await self._sleep()
 
     async def _begin_due(self, full: set[str]) -> bool:
-        """Begin due deliveries, without these owners'; return whether others may have more.
+        """Begin due deliveries of owners outside `full`; return whether other owners may have more.
 
         Args:
             full: owners that have their share of the attempts; newly full owners are added.

@@ -102,7 +102,7 @@ class Webhooks:
         """Attempt a delivery once more now, whatever its state.
 
         Returns:
-            its new state, or the given one if another attempt is in progress.
+            the delivery's new state, or the given state if another attempt is in progress.
         """
         if not self._deliverer.claim(delivery):
             return delivery

@@ -20,8 +20,8 @@ class Turns:
     """Turns to send, by owner, in the order of the requests.
 
     Args:
-        most: at once.
-        most_of_host: to one host.
+        most: the number of turns at once.
+        most_of_host: the number of turns at once for one host.
     """
 
     def __init__(self, most: int = 256, most_of_host: int = 32) -> None:
@@ -52,17 +52,17 @@ class Turns:
 
 
 class Turn:
-    """A turn to send.
+    """A turn: the right to send one webhook now.
 
     Attributes:
-        rests: whether it stays unused for a second after its end.
+        rests: whether the turn stays unused for a second after its end.
     """
 
     def __init__(self) -> None:
         self.rests = False
 
     def end(self, give_back: Callable[[], None]) -> None:
-        """Give it back, now or after the rest."""
+        """Give the turn back, now or after its rest."""
         if self.rests:
             asyncio.get_running_loop().call_later(_REST_SECONDS, give_back)
         else:
@@ -70,13 +70,13 @@ class Turn:
 
 
 class Share:
-    """Turns of which an owner may hold as many as it leaves free: half, if it is alone.
+    """Turns of which an owner may hold as many as the owner leaves free: half, if it is alone.
 
-    A new owner thus finds a free turn, and a turn goes to the owner with the fewest. An owner
-    without a name, when no keys are set, may hold all.
+    A new owner thus finds a free turn, and a turn goes to the owner with the fewest turns. If no
+    keys are set, the one owner without a name may hold all turns.
 
     Args:
-        most: at once.
+        most: the number of turns.
     """
 
     def __init__(self, most: int) -> None:
@@ -90,7 +90,7 @@ class Share:
         return not self._held and not self._waiting
 
     def may_have(self, owner: str) -> bool:
-        """Return whether an owner may hold one more now."""
+        """Return whether an owner may hold one more turn now."""
         return self._free > (self._held[owner] if owner else 0)
 
     def add(self, owner: str) -> None:
@@ -134,7 +134,7 @@ class Share:
             self._waiting.pop(owner, None)
 
     def _hand_out(self) -> None:
-        """Give turns to waiting senders, to the owner with the fewest first."""
+        """Give turns to waiting senders; the owner with the fewest turns comes first."""
         while ready := [owner for owner in self._waiting if self.may_have(owner)]:
             owner = min(ready, key=self._held.__getitem__)
             turn = self._waiting[owner][0]

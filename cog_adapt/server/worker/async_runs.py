@@ -35,8 +35,8 @@ class AsyncRuns:
 
     Args:
         run_context: the parts that runs share.
-        loop: runs the tasks.
-        stopped: called after `stop`, once all tasks have ended.
+        loop: the event loop that runs the tasks.
+        stopped: a function that is called after `stop`, once all tasks have ended.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ class Interruption:
         """Call the user's code on this thread.
 
         Raises:
-            CancelationException: the end was requested before, or while it ran.
+            CancelationException: the end was requested before the function ran, or meanwhile.
         """
         try:
             try:

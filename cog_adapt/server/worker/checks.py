@@ -65,7 +65,7 @@ def _in_thread(function: Callable[[], object]) -> "Future[Any]":
     future: Future[Any] = Future()
 
     def work() -> None:
-        current.set(NO_PREDICTION)  # what it prints belongs to no prediction
+        current.set(NO_PREDICTION)  # what `function` prints belongs to no prediction
         try:
             future.set_result(function())
         except BaseException as error:  # noqa: BLE001 - goes to whoever waits

@@ -53,18 +53,18 @@ def reading_inputs() -> Iterator[None]:
 def calling_user(
     stage: str, active: ActivePrediction, end: type[BaseException] = CancelationException
 ) -> Iterator[None]:
-    """Surround the user's code; a traceback goes to the prediction's logs.
+    """Surround the user's code; write a traceback to the prediction's logs.
 
-    The traceback of a caller's mistake goes to the server's own log: its code and paths do not help
-    the caller.
+    The traceback of a caller's mistake goes to the server's own log, because a caller cannot use
+    the code and the paths in a traceback.
 
     Args:
         stage: the name of a failure.
         active: the prediction.
-        end: the exception that is not caught, because it ends a cancelled run.
+        end: the exception that passes through, because it ends a cancelled run.
 
     Raises:
-        RunError: the user's code raised anything else, SystemExit included.
+        RunError: the user's code raised anything other than `end`, SystemExit included.
     """
     try:
         yield

@@ -28,7 +28,10 @@ class SelfTesting(Protocol):
 
     @property
     def self_test_report(self) -> SelfTestVerdict | None:
-        """The report of the last self-test; None before the first. May be a plain attribute."""
+        """The report of the last self-test; None before the first self-test.
+
+        A plain attribute of this name does as well.
+        """
 
     def self_test(self) -> SelfTestVerdict:
         """Test again, on any thread, also while predictions run."""

@@ -1,8 +1,8 @@
 """Ends a worker with the front process, whatever the cause and whatever the worker does.
 
-The kernel kills the worker itself. Its child processes are ended by a small process beside it, a
-fork from before anything was loaded, which a hung or stopped worker cannot block. The same process
-passes on the worker's output to its descriptors.
+The kernel kills the worker itself. A small process beside the worker, the guard, ends the worker's
+child processes. The guard is a fork from before anything was loaded, which a hung or stopped worker
+cannot block. The guard also passes on what the worker writes to its descriptors.
 """
 
 import contextlib
@@ -31,16 +31,18 @@ def end_with(front: int) -> None:
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != front:  # it ended before the call above
+    if os.getppid() != front:  # the front process ended before the call above
         os._exit(1)
 
 
 def start_guard(front: int, config: WorkerConfig) -> TextIO | None:
-    """Fork the process that ends this one's session, and its files, after the front process.
+    """Fork a guard: a process that cleans up after this worker once the front process has ended.
+
+    The guard ends all processes of the worker's session, and removes the worker's temporary files.
 
     Args:
-        front: the process whose end is awaited.
-        config: of this process.
+        front: the id of the front process, whose end the guard awaits.
+        config: the configuration of this worker process.
 
     Returns:
         the server's own log, in place of stderr, which the guard reads; None: without a guard.

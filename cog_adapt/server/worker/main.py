@@ -59,9 +59,9 @@ def main(channel: socket.socket, config: WorkerConfig, log: TextIO | None = None
     """Load and serve one predictor until the front process says Stop, or is gone.
 
     Args:
-        channel: connected to the front process.
-        config: of the worker.
-        log: the server's own; by default stderr.
+        channel: a socket that is connected to the front process.
+        config: the worker's configuration.
+        log: the server's own log; by default stderr.
     """
     _ignore_signals()
     # in case the user's code has not chosen spawn
@@ -74,7 +74,8 @@ def _ignore_signals() -> None:
     """Ignore Ctrl-C and SIGTERM, because the front process decides what ends.
 
     Ctrl-C reaches every process of a terminal. Programs that the model starts inherit no handler:
-    signals end them as usual. A fork inherits the handlers, and gets the default ones back first.
+    signals end such programs as usual. A fork inherits the handlers, and first restores the default
+    ones.
     """
     defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     for number in defaults:
@@ -184,7 +185,7 @@ class _Worker:
             self._on_run(request, self._runs)
 
     def _on_adapters(self, request: AskAdapters) -> None:
-        """Queue an adapter request; during the setup only other workers' changes come."""
+        """Queue an adapter request; during the setup, requests only name other workers' changes."""
         with self._adapters_lock:
             if self._adapters is None:
                 self._kept.append(request)

@@ -1,8 +1,9 @@
 """Removes the temporary files that a run made and returned.
 
-Cog's documentation promises this. A removed file lies below the temporary folder, symbolic links
-resolved, is a plain file, and was made or changed since the run began: files from setup() stay. So
-do files in a folder that the predictor keeps, or in a working directory that is itself temporary.
+Cog's documentation promises this removal. A removed file is a plain file, lies below the temporary
+folder once symbolic links are resolved, and was made or changed since the run began: files from
+setup() stay. Files in a folder that the predictor keeps, or in a working directory that is itself
+temporary, stay, too.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ class OutputFiles:
         return self._destination.link(file)
 
     def remove(self) -> None:
-        """Remove the run's files; only after the run's end, since it may return a file twice."""
+        """Remove the run's files, after the run's end: a run may return a file twice."""
         paths = tuple(self._paths)  # a cancelled run may still read one of them
         if not paths:
             return

@@ -75,7 +75,7 @@ class Predictor:
     def _describe_alone(self) -> dict[str, Any]:
         own = self._target
         schema = openapi_schema(own, None) if self.kind == "predict" else openapi_schema(None, own)
-        traceback.print_exc()  # the other predictor is at fault, or this document would not exist
+        traceback.print_exc()  # the fault lies in the other kind: this kind has its document
         return schema
 
     def set_up(self, run_async: Callable[[Any], Any]) -> None:

@@ -88,7 +88,7 @@ def _session(leader: int) -> set[int]:
 def _session_of(process: int) -> int | None:
     try:
         return os.getsid(process)
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has ended meanwhile
         return None
 
 
@@ -103,5 +103,5 @@ def _children(process: int) -> set[int]:
 def _threads(process: int) -> list[Path]:
     try:
         return list(Path(f"/proc/{process}/task").iterdir())
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has ended meanwhile
         return []

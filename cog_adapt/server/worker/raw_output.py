@@ -1,7 +1,7 @@
 """The output written to descriptors 1 and 2 themselves: by C libraries and by programs.
 
-It passes through two pipes to the process that guards the worker and outlives it, so that the last
-words of a crash are not lost. There each line becomes an entry of the server's own log.
+The output passes through two pipes to the guard, a process that outlives the worker, so that the
+last lines before a crash are kept. The guard writes each line as an entry of the server's own log.
 """
 
 import codecs
@@ -20,7 +20,7 @@ class RawOutput:
     """Two pipes, made before the fork of the process that reads them.
 
     Args:
-        log_format: of the server's own log.
+        log_format: the format of the server's own log.
 
     Attributes:
         log: the stderr that this process shares with the front process.

@@ -172,7 +172,7 @@ def _to_json(value: object) -> bytes:
 def install_scope() -> None:
     """Make `cog.current_scope`, `self.scope` and everything built on them return this scope.
 
-    All of them call one function of coglet, which this replaces. The function is private, but there
-    is no public alternative.
+    All of these call one function of coglet, which `install_scope` replaces. The function is
+    private, because coglet has no public alternative.
     """
     setattr(coglet._sdk, "current_scope", lambda: Scope(find_active()))  # noqa: B010 - typed

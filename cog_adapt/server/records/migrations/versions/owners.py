@@ -1,6 +1,6 @@
-"""The owner of a record or delivery; existing ones have none, and only `admin` sees them.
+"""The owner of a record or delivery; existing rows have no owner, and only `admin` sees them.
 
-The records get another primary key: SQLite needs a new table for that.
+The records get another primary key; for another primary key, SQLite needs a new table.
 """
 
 import sqlalchemy as sa

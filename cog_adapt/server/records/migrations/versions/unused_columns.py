@@ -8,13 +8,13 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Drop them."""
+    """Drop the two columns."""
     op.drop_column("records", "attempts")
     op.drop_column("records", "version")
 
 
 def downgrade() -> None:
-    """Add them as they are at a record's start."""
+    """Add the two columns, with the values of a new record."""
     op.add_column("records", sa.Column("version", sa.Text))
     op.add_column(
         "records", sa.Column("attempts", sa.Integer, nullable=False, server_default=sa.text("0"))
