@@ -39,7 +39,7 @@ class WrongLabelShare:
 
     @property
     def is_open(self) -> bool:
-        """Whether all labels may be right: wrong labels are less than e times as likely as none."""
+        """Whether all labels may be right: the examples favour wrong labels by a factor below e."""
         none = float(self.likely[0])
         return none * (1 - _NONE_BEFORE) * math.e > (1 - none) * _NONE_BEFORE
 
