@@ -1,5 +1,7 @@
 """Loads a model on its thread, and connects it with the scheduler and the store."""
 
+import logging
+import time
 from contextlib import suppress
 
 from cog_adapt.runner.config import RunnerSettings
@@ -14,6 +16,7 @@ from cog_adapt.runner.task.errors import named
 from cog_adapt.runner.task.task import Task
 
 _LOAD_SECONDS = 3600.0  # loading is one tick
+_progress = logging.getLogger("cog_adapt.setup")  # a worker prints its lines
 
 
 def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
@@ -37,12 +40,15 @@ def load(
     From then on the caller of failed work learns whether the device failed for good, or else which
     function of the task raised.
     """
+    _progress.info("loading the model of %s", type(task).__name__)
+    began = time.perf_counter()
     try:
         watch_cores(scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait())
         model = scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
     except BaseException:
         scheduler.close()
         raise
+    _progress.info("loaded on %s in %.1f s", model.base.precision, time.perf_counter() - began)
     scheduler.explain = lambda error: named(task, model.base.explained(error))
     store.watch(_forgetting(scheduler, model))
     return model

@@ -5,7 +5,10 @@ import socket
 
 import structlog
 
+from cog_adapt.server.protocol import Kind
+
 _ANY = ("0.0.0.0", "::")
+_ROUTES: dict[Kind, str] = {"predict": "/predictions", "train": "/trainings"}
 log = structlog.get_logger()
 
 
@@ -16,9 +19,21 @@ def log_playground(listener: socket.socket) -> None:
 
 
 def playground_url(host: str, port: int) -> str:
-    """Return the link for a host and port that a server listens on."""
+    """Return the link of the page for a host and port that a server listens on."""
+    return f"{server_url(host, port)}/playground"
+
+
+def links_of(listener: socket.socket, mode: Kind, *, has_page: bool) -> dict[str, str]:
+    """Return the addresses that a terminal shows, by their names."""
+    host, port = listener.getsockname()[:2]
+    links = {"address": f"{server_url(host, port)}{_ROUTES[mode]}"}
+    return links | ({"page": playground_url(host, port)} if has_page else {})
+
+
+def server_url(host: str, port: int) -> str:
+    """Return the server's root, under this machine's name if it listens on all addresses."""
     name = "localhost" if host in _ANY else f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}/playground"
+    return f"http://{name}:{port}"
 
 
 def warn_if_open(listener: socket.socket, *, has_keys: bool) -> None:

@@ -1,43 +1,29 @@
 """Starts a server from Cog's flags."""
 
 import argparse
-import asyncio
-import gc
 import math
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import coglet
-import uvicorn
 from fastapi import FastAPI
 
-from cog_adapt.server.api.dependencies import parts_in
-from cog_adapt.server.app import Launch, create_app, launch
+from cog_adapt.server.app import create_app
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.forced_end import end_by_force_after
-from cog_adapt.server.links import log_playground, warn_if_open
-from cog_adapt.server.middleware.connection_limits import bounded
-from cog_adapt.server.middleware.stack import add_middleware
+from cog_adapt.server.http_server import Server
+from cog_adapt.server.links import links_of, log_playground, warn_if_open
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.records import Records
-from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.settings import COGFILE, Settings, read_settings
-from cog_adapt.server.telemetry.logs import configure_logs
-from cog_adapt.server.telemetry.metrics import Metrics
+from cog_adapt.server.telemetry.logs import configure_logs, format_on
 from cog_adapt.server.worker.config import WorkerConfig
 
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
 _COMMANDS = "Commands instead of flags: predict, train, openapi, key, adapters (each with --help)."
-_KEEP_ALIVE_SECONDS = 75
-_END_SECONDS = 4.8  # after the time to drain, the process ends by force
-_ANSWER_SECONDS = 1  # to answer callers whose runs were given up at the end of the time to drain
 
 
 def serve(
@@ -59,6 +45,8 @@ def serve(
     try:
         _take_variables_of_image()
         settings = read_settings()
+        log_format = format_on(sys.stderr, settings.log_format)
+        settings = settings.model_copy(update={"log_format": log_format})
         configure_logs(settings.log_format, settings.cog_log_level)
         configs = worker_configs(settings, flags.mode, flags.upload_url)
         listener = _listen(flags.host, settings.port)
@@ -66,7 +54,9 @@ def serve(
     except ConfigError as error:
         sys.exit(f"ERROR: {error}")
     warn_if_open(listener, has_keys=settings.api_keys_file is not None)
-    if not settings.strict_cog:
+    if settings.log_format == "console":
+        server.links = links_of(listener, flags.mode, has_page=not settings.strict_cog)
+    elif not settings.strict_cog:
         log_playground(listener)
     with listener:
         server.run(sockets=[listener])
@@ -165,100 +155,3 @@ def _listen(host: str, port: int) -> socket.socket:
             "End the process that listens there, or set PORT."
         ) from error
     return listener
-
-
-def _whole(seconds: float | None) -> int | None:
-    return None if seconds is None else math.ceil(seconds) + _ANSWER_SECONDS
-
-
-class Server(uvicorn.Server):
-    """uvicorn, with Cog's behaviour at signals.
-
-    Args:
-        settings: of the operator.
-        configs: the code that each worker loads.
-        flags: Cog's.
-        build: makes the application.
-
-    Attributes:
-        ended_by: the signal that ended it.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        configs: dict[Kind, WorkerConfig],
-        flags: argparse.Namespace,
-        build: Callable[[Settings], FastAPI],
-    ) -> None:
-        # the app comes first, because a mistake in the app must leave the database closed
-        app, metrics = build(settings), Metrics()
-        metrics.watch(space := RecordSpace.of(settings))
-        records = Records.open(settings.database_url, settings.data_dir, space=space)
-        self._app = app
-        launch(
-            app,
-            Launch(
-                configs=configs,
-                mode=flags.mode,
-                records=records,
-                metrics=metrics,
-                shut_down=self._end,
-            ),
-        )
-        self._drain_seconds = settings.drain_seconds
-        self._loop: asyncio.AbstractEventLoop | None = None
-        super().__init__(
-            uvicorn.Config(
-                add_middleware(app, settings, metrics),
-                loop="uvloop",
-                http=bounded(settings.max_connections),
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=_whole(settings.drain_seconds),
-            )
-        )
-        self._ignores_sigterm = flags.await_explicit_shutdown
-        self.ended_by: int | None = None
-
-    def _end(self) -> None:
-        if not self.should_exit and self._drain_seconds is not None:
-            end_by_force_after(self._drain_seconds + _END_SECONDS)
-        self.should_exit = True
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Freeze permanent objects for the garbage collector.
-
-        The server then answers 2,108 requests a second, not 1,765.
-        """
-        await super().startup(sockets)
-        gc.collect()
-        gc.freeze()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Apply one limit to open requests and to work without waiting clients."""
-        self._loop = asyncio.get_running_loop()
-        parts_in(self._app).service.drain(self._drain_seconds)
-        await super().shutdown(sockets)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT end the server; they are not raised again, as uvicorn would."""
-        signals = (signal.SIGTERM, signal.SIGINT)
-        before = {number: signal.signal(number, self._take) for number in signals}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _take(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGTERM and self._ignores_sigterm:
-            return
-        if self._loop is not None and number == signal.SIGINT:  # a second Ctrl-C
-            self._loop.call_soon_threadsafe(parts_in(self._app).service.give_up)
-        self.ended_by = number
-        self._end()

@@ -79,8 +79,9 @@ class Settings(SharedSettings):
     webhook_auth_token: str | None = Field(
         default=None, description="bearer token sent with webhooks"
     )
-    log_format: Literal["json", "console"] = Field(
-        default="json", description="form of the server's own log"
+    log_format: Literal["auto", "json", "console"] = Field(
+        default="auto",
+        description="form of the server's own log; `auto` is `console` on a terminal, else `json`",
     )
     cog_log_level: str = Field(default="info", description="`debug`, `info`, `warning` or `error`")
     kubernetes_service_host: str | None = Field(

@@ -87,6 +87,7 @@ STARTED_FOR_ONE_TEST = {
     "server/worker/test_extensions.py": {"serve": "each test serves another predictor"},
     "server/worker/test_guard.py": {"start": "the processes are what is ended"},
     "server/worker/test_processes.py": {"start": "the processes are what is ended"},
+    "server/test_start_screen.py": {"show": "the start is what is shown"},
 }
 
 # Private names of other libraries that happen to be the product's too.

@@ -17,7 +17,7 @@ LEFT_BEHIND = shutil.ignore_patterns(
 ITS_OWN = ("task.py", "tests/test_*.py", "examples/[!_]*")
 
 FAST = (
-    *("test_house_rules.py", "test_no_unsafe_loading.py", "test_package.py", "test_readme.py"),
+    *("test_no_unsafe_loading.py", "test_package.py", "test_readme.py"),
     *("container/test_dockerfile.py", "command/test_new.py", "server/test_cogfile.py"),
 )
 SLOW = "servers or task or mirror or own_adapts or needs"  # in a name: what is run elsewhere too

@@ -17,12 +17,16 @@ _DEEP = 6  # spaces; what is indented by more continues the line above
 
 
 def command_line() -> Iterator[str]:
-    """Yield the lines of `--help` of each command, with the command before them."""
-    yield from _lines("python -m server", _help(lambda: serve(["--help"])))
-    yield from _of("cog-adapt", ())
+    """Yield each line of `--help` once, with the commands that print it before it."""
+    titles: dict[str, list[str]] = {}
+    server = _lines("python -m server", _help(lambda: serve(["--help"])))
+    for title, line in (*server, *_of("cog-adapt", ())):
+        titles.setdefault(line, []).append(title)
+    for line, named in titles.items():
+        yield f"{', '.join(named)} | {line}"
 
 
-def _of(title: str, command: tuple[str, ...]) -> Iterator[str]:
+def _of(title: str, command: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     text = _help(lambda: run([*command, "--help"]))
     yield from _lines(title, text)
     is_top = not command
@@ -46,7 +50,7 @@ def _commands(text: str, *, is_top: bool) -> list[str]:
     return [found[1] for line in listed.splitlines() if (found := _COMMAND.match(line))]
 
 
-def _lines(title: str, text: str) -> Iterator[str]:
+def _lines(title: str, text: str) -> Iterator[tuple[str, str]]:
     """Join what was wrapped; a command's whole text is for readers, so one line of it counts."""
     joined: list[str] = []
     for line in filter(str.strip, text.splitlines()):
@@ -57,4 +61,4 @@ def _lines(title: str, text: str) -> Iterator[str]:
     prose = [line for line in joined if not line.startswith("  -") and not _SECTION.match(line)]
     options = [line for line in joined if line.startswith("  -") and "--help" not in line]
     for line in (*prose[:2], *options):
-        yield f"{title} | {' '.join(_PROGRAM.sub('', line).split())}"
+        yield title, " ".join(_PROGRAM.sub("", line).split())

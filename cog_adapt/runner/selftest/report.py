@@ -37,6 +37,13 @@ class SelfTestReport:
         return not all(report.passed for report in self.reports)
 
     @property
+    def outcome(self) -> str:
+        """The outcome in a word or two."""
+        if self.level == OFF:
+            return "left out"
+        return "passed" if self.passed else "failed"
+
+    @property
     def codes(self) -> tuple[str, ...]:
         """The codes of all findings, each once."""
         return tuple(dict.fromkeys(code for report in self.reports for code in report.codes))

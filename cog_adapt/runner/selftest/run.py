@@ -16,6 +16,7 @@ import logging
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,12 +50,22 @@ Entry = Callable[..., object]
 _NEEDED = ("probe", "encode", "start")  # without these methods no gradient can be computed
 _MOST_TIMES = 2.2  # times the weights in float32: memory of the whole test on top of the base
 _log = logging.getLogger(__name__)
+_progress = logging.getLogger("cog_adapt.setup")  # a worker prints its lines
 
 
 def run_at_start(
     model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
 ) -> SelfTestReport:
     """Run the first self-test of a process, at the level that the settings name."""
+    _progress.info("self-test: do gradients reach every parameter?")
+    began = time.perf_counter()
+    report = _run_first(model, settings, entry)
+    seconds = time.perf_counter() - began
+    _progress.info("self-test (%s) %s in %.1f s", report.level, report.outcome, seconds)
+    return report
+
+
+def _run_first(model: LoadedModel, settings: RunnerSettings, entry: Entry | None) -> SelfTestReport:
     if settings.self_test == OFF:
         _log.warning(IS_OFF)
         return SelfTestReport((), OFF)

@@ -22,6 +22,7 @@ from cog_adapt.server.telemetry.entries import escape_json, escape_text, hide_se
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("json", "console")
+_CHATTY = ("uvicorn.error", "alembic")  # their lines at info are for who debugs a start
 _REDACTED = "[redacted]"
 _SECRET_NAMES = re.compile(
     r"authorization|cookie|passw|secret|token|api.?key|credential|dsn$|database_url", re.IGNORECASE
@@ -53,6 +54,13 @@ class _Redacting:
         return hide_secrets(str(self._renderer(log, method, event)))
 
 
+def format_on(stream: TextIO, log_format: str) -> str:
+    """Return one of `FORMATS`: `auto` is `console` on a terminal, else `json`."""
+    if log_format != "auto":
+        return log_format
+    return "console" if stream.isatty() else "json"
+
+
 def configure_logs(log_format: str, level: str, stream: TextIO | None = None) -> None:
     """Send this process's log to stderr, or to `stream`.
 
@@ -72,7 +80,9 @@ def configure_logs(log_format: str, level: str, stream: TextIO | None = None) ->
     chain: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper("iso"),
+        structlog.processors.TimeStamper(
+            "iso" if log_format == "json" else "%H:%M:%S", utc=log_format == "json"
+        ),
         _redact_names,
     ]
     renderer = _choose_renderer(log_format, stream.isatty())
@@ -115,6 +125,8 @@ def _adopt_standard_loggers(stream: TextIO, level: int, formatter: logging.Forma
         logger.handlers.clear()
         logger.setLevel(logging.NOTSET)
         logger.propagate = name != "uvicorn.access"  # /metrics counts what these lines would repeat
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(level if level <= logging.DEBUG else logging.WARNING)
     for name in ("httpx2", "httpcore2"):  # these libraries log URLs and headers, with their secrets
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)

@@ -18,6 +18,8 @@ from cog_adapt.server.worker.outputs import NumberError
 from cog_adapt.server.worker.uploads import UploadError
 
 _OWN = str(Path(__file__).parent)
+_PACKAGE = Path(__file__).parents[2]
+_PACKAGES = (f"{_PACKAGE}/", f"{_PACKAGE.with_name('gradient_check')}/", "<frozen importlib")
 
 
 class RunError(Exception):
@@ -109,6 +111,27 @@ def describe_error(error: BaseException) -> str:
 def is_callers(error: BaseException) -> bool:
     """Return whether an error's class blames the caller (docs/predictor-protocol.md)."""
     return getattr(type(error), "caller_error", False) is True
+
+
+def setup_traceback(error: BaseException) -> str:
+    """Return the traceback of a failed setup, with the frames of the user's code.
+
+    The packages' own frames are left out if the user's code raised the error, or if the error is
+    one of the packages' own, whose message says what to do. Else the packages may have a fault.
+    """
+    shown = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = shown
+    while part is not None:
+        users = [frame for frame in part.stack if not frame.filename.startswith(_PACKAGES)]
+        is_clear = part.stack[-1:] == users[-1:] or _is_of_packages(part)
+        if users and is_clear:
+            part.stack = traceback.StackSummary.from_list(users)
+        part = part.__cause__ or part.__context__
+    return "".join(shown.format())
+
+
+def _is_of_packages(shown: traceback.TracebackException) -> bool:
+    return shown.exc_type.__module__.partition(".")[0] in ("cog_adapt", "gradient_check")
 
 
 def _tell_operator(error: BaseException, active: ActivePrediction) -> None:

@@ -5,6 +5,7 @@ and to the server's own log; else only to the server's own log.
 """
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -14,6 +15,22 @@ from cog_adapt.server.protocol import SetupLog
 from cog_adapt.server.worker.active import Send, find_active
 from cog_adapt.server.worker.lines import Lines, Source
 from cog_adapt.server.worker.server_log import ServerLog
+
+
+class _Progress(logging.StreamHandler[TextIO]):
+    """Prints the lines of `cog_adapt.setup`, unless the user's code has configured logging."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not logging.root.handlers:
+            self.stream = sys.stderr  # the captured one
+            super().emit(record)
+
+
+def print_progress() -> None:
+    """Print the progress of a setup: the model's loading, and the self-test's seconds."""
+    logger = logging.getLogger("cog_adapt.setup")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_Progress())
 
 
 class SetupOutput:

@@ -6,7 +6,6 @@ import signal
 import socket
 import sys
 import threading
-import traceback
 from typing import Any, TextIO
 
 from cog_adapt.server.adapter_messages import AdaptersAnswered, AskAdapters
@@ -39,7 +38,7 @@ from cog_adapt.server.worker.checks import (
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
-from cog_adapt.server.worker.errors import describe_error
+from cog_adapt.server.worker.errors import describe_error, setup_traceback
 from cog_adapt.server.worker.event_loop import EventLoop
 from cog_adapt.server.worker.extensions import (
     find_adapters,
@@ -48,7 +47,7 @@ from cog_adapt.server.worker.extensions import (
     read_model_threads,
 )
 from cog_adapt.server.worker.heartbeat import Heartbeat
-from cog_adapt.server.worker.logs import SetupOutput, capture_output
+from cog_adapt.server.worker.logs import SetupOutput, capture_output, print_progress
 from cog_adapt.server.worker.predictor import Predictor
 from cog_adapt.server.worker.runs import RunContext, Runs
 from cog_adapt.server.worker.scope import install_scope
@@ -112,6 +111,7 @@ class _Worker:
 
     def serve(self) -> None:
         output = capture_output(self._connection.send, self._log, self._config.log_format)
+        print_progress()
         install_scope()
         downloads = Downloads(self._config)
         heartbeat = Heartbeat(self._connection.send, self._config)
@@ -119,7 +119,7 @@ class _Worker:
         try:
             self._set_up(downloads, output, heartbeat)
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
-            traceback.print_exc()
+            sys.stderr.write(setup_traceback(error))
             instance = self._predictor.instance if self._predictor else None
             tested = self_test_of_failure(instance)
             output.end()

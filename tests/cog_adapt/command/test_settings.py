@@ -55,7 +55,7 @@ def test_every_row_says_what_is_allowed_and_meant():
     [
         ("PORT", "whole number from 0 to 65535"),
         ("RETENTION_DAYS", "number above 0 to 100000"),
-        ("LOG_FORMAT", "json or console"),
+        ("LOG_FORMAT", "auto, json or console"),
         ("STRICT_COG", "0 or 1"),
         ("CORS_ORIGINS", "names with commas between"),
         ("DATA_DIR", "path"),

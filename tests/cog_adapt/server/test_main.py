@@ -16,7 +16,8 @@ import uvicorn
 
 from cog_adapt.server.app import create_app
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.main import Server, worker_configs
+from cog_adapt.server.http_server import Server
+from cog_adapt.server.main import worker_configs
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
@@ -96,7 +97,7 @@ def test_a_mode_without_code_is_refused(settings, monkeypatch):
 def forced(monkeypatch):
     """The seconds after which this process would have been ended by force."""
     seconds: list[float] = []
-    monkeypatch.setattr("cog_adapt.server.main.end_by_force_after", seconds.append)
+    monkeypatch.setattr("cog_adapt.server.http_server.end_by_force_after", seconds.append)
     return seconds
 
 

@@ -1,0 +1,39 @@
+"""Says on a terminal that the server is ready, and where; or that its setup failed."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TextIO
+
+import msgspec
+
+from cog_adapt.server.service.self_test import outcome
+from cog_adapt.server.service.worker import Worker
+
+_PAUSE = 0.05  # s between looks at the worker
+_WORDS = {True: "the self-test passed", False: "the self-test failed", None: "without a self-test"}
+_FAILED = """\
+The setup failed, so every prediction is refused; the cause is above. End the server with Ctrl-C,
+correct the cause, and start the server again. `python -m cog_adapt doctor` says what is missing.
+"""
+
+
+async def say_outcome(worker: Worker, links: Mapping[str, str], stream: TextIO) -> None:
+    """Wait for the end of a worker's first setup, and write what came of it.
+
+    Args:
+        worker: the worker that starts with the server.
+        links: the addresses to show once it is ready, by their names.
+        stream: the terminal.
+    """
+    while worker.state in ("idle", "starting"):
+        await asyncio.sleep(_PAUSE)
+    stream.write(_FAILED if worker.ready is None else _ready_lines(worker, links))
+    stream.flush()
+
+
+def _ready_lines(worker: Worker, links: Mapping[str, str]) -> str:
+    setup, ready = worker.setup, worker.ready
+    report = msgspec.json.decode(ready.self_test) if ready and ready.self_test else None
+    seconds = (setup.completed_at or setup.started_at) - setup.started_at
+    said = f"after {seconds.total_seconds():.1f} s; {_WORDS[outcome(report)]}"
+    return "".join(f"{name:<9}{each}\n" for name, each in {"ready": said, **links}.items())
