@@ -47,13 +47,17 @@ if TYPE_CHECKING:
     from cog_adapt.runner.task.task import Batch as Batch
     from cog_adapt.runner.task.task import Task as Task
     from cog_adapt.runner.task.task import on_device as on_device
+    from cog_adapt.server.api.adapters import find_adapters as find_adapters
     from cog_adapt.server.api.dependencies import ServiceDep as ServiceDep
     from cog_adapt.server.api.own_runs import OwnRun as OwnRun
     from cog_adapt.server.api.own_runs import start_prediction as start_prediction
+    from cog_adapt.server.api.refusals import Refusal as Refusal
+    from cog_adapt.server.api.refusals import refusal_of as refusal_of
     from cog_adapt.server.app import create_app as create_app
     from cog_adapt.server.command.cog_server import CogServer as CogServer
     from cog_adapt.server.command.cog_server import cog_server as cog_server
     from cog_adapt.server.command.cog_server import write_schema as write_schema
+    from cog_adapt.server.errors import RequestError as RequestError
     from cog_adapt.server.main import serve as serve
     from cog_adapt.server.middleware.access import set_need as set_need
     from cog_adapt.server.middleware.route_bodies import set_body_limit as set_body_limit
@@ -76,7 +80,9 @@ _MODULES = {
     "OwnRun": "server.api.own_runs",
     "Query": "runner.inference.answers",
     "Recipe": "runner.config",
+    "Refusal": "server.api.refusals",
     "Request": "runner.request",
+    "RequestError": "server.errors",
     "RunnerError": "runner.errors",
     "RunnerSettings": "runner.config",
     "ServiceDep": "server.api.dependencies",
@@ -93,12 +99,14 @@ _MODULES = {
     "check_gradients": "runner.gradients",
     "cog_server": "server.command.cog_server",
     "create_app": "server.app",
+    "find_adapters": "server.api.adapters",
     "in_length_groups": "runner.adaptation.length_groups",
     "label_scores": "runner.task.labelled",
     "label_set": "runner.task.labelled",
     "load_adapter": "runner.modules.adapters",
     "on_device": "runner.task.task",
     "read_examples": "runner.data.examples",
+    "refusal_of": "server.api.refusals",
     "row_generators": "runner.modules.row_noise",
     "run": "command.main",
     "save_adapter": "runner.modules.adapters",

@@ -4,7 +4,6 @@ A worker imports the main module of its parent. So this module imports only modu
 needs too, and none that a file in the user's folder could replace.
 """
 
-import importlib
 import os
 import sys
 
@@ -52,6 +51,8 @@ def run(arguments: list[str]) -> None:
 
         sys.exit(selftest(rest, "cog-adapt selftest"))
     elif name in _WITH_MAIN:
+        import importlib
+
         sys.exit(importlib.import_module(_WITH_MAIN[name]).main(rest))
     elif name in COMMANDS:
         from cog_adapt.command.app import app

@@ -157,13 +157,99 @@ def test_openais_model_names_an_adapter(mirror, client):
     assert made.choices[0].message.content == "".join(body["output"])
 
 
+HELLO = [{"role": "user", "content": "hi"}]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_openais_client_gets_mistakes_as_errors(client, stream):
-    messages = [{"role": "user", "content": "hi"}]
     with pytest.raises(openai.BadRequestError, match="nobodys"):
-        client.chat.completions.create(model="nobodys", messages=messages, stream=stream)
-    with pytest.raises(openai.UnprocessableEntityError):
-        client.chat.completions.create(model="base", messages=messages, temperature=9)
+        client.chat.completions.create(model="nobodys", messages=HELLO, stream=stream)
+    with pytest.raises(openai.BadRequestError, match="temperature: 9") as caught:
+        client.chat.completions.create(model="base", messages=HELLO, stream=stream, temperature=9)
+    assert caught.value.param == "temperature"
+
+
+@pytest.mark.parametrize(
+    ("field", "default", "other"),
+    [
+        ("n", 1, 2),
+        ("logprobs", False, True),
+        ("top_logprobs", 0, 2),
+        ("tools", [], [{"type": "function", "function": {"name": "f"}}]),
+        ("tool_choice", "auto", "required"),
+        ("response_format", {"type": "text"}, {"type": "json_object"}),
+        ("frequency_penalty", 0, 0.5),
+        ("logit_bias", {}, {"5": 1}),
+        ("parallel_tool_calls", True, False),
+        ("store", False, True),
+        ("user", None, "anna"),
+        ("modalities", ["text"], ["audio"]),
+        ("a_field_that_nobody_knows", None, 1),
+    ],
+)
+def test_what_is_not_supported_is_refused_with_field_and_value(client, field, default, other):
+    def ask(value):
+        return client.chat.completions.create(
+            model="base", messages=HELLO, max_tokens=2, extra_body={field: value}
+        )
+
+    if "nobody" not in field:
+        assert ask(default).choices
+        assert ask(None).choices
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(other)
+    assert caught.value.param == field
+    assert caught.value.body["message"].startswith(f"{field} is {other!r}, which")
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ({"role": "user", "content": "hi", "name": "anna"}, "messages.0.name"),
+        ({"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}, "messages.0"),
+        ({"role": "user", "content": None}, "messages.0.content"),
+    ],
+)
+def test_a_part_of_a_message_that_cannot_be_read_is_named(client, message, field):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(model="base", messages=[message])
+    assert caught.value.param.startswith(field)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_openais_client_may_send_examples(mirror, client, stream):
+    asked = {"model": "base", "messages": [{"role": "user", "content": ASKED["prompt"]}]}
+    taught = {"examples": ROWS, "steps": 5, "learning_rate": 0.02}
+    made = client.chat.completions.create(
+        **asked, max_tokens=12, temperature=0, stream=stream, extra_body=taught
+    )
+    if stream:
+        chunks = [*made]
+        text = "".join(chunk.choices[0].delta.content for chunk in chunks)
+        adaptation = chunks[-1].adaptation
+    else:
+        text, adaptation = made.choices[0].message.content, made.adaptation
+    assert adaptation["report"]["steps"] == 5
+    expected = "".join(mirror.output(**ASKED, **taught))
+    assert text == expected != "".join(mirror.output(**ASKED))
+    named = {"extra_body": {"adapter": adaptation["adapter"]}}
+    again = client.chat.completions.create(**asked, max_tokens=12, temperature=0, **named)
+    assert again.choices[0].message.content == expected
+
+
+def test_openais_client_lists_the_base_and_the_adapters(mirror, client):
+    body = mirror.predict(**ASKED, examples=ROWS, steps=5, learning_rate=0.02)
+    adapter = body["metrics"]["adaptation"]["adapter"]
+    mirror.request("PATCH", f"/adapters/{adapter}", {"name": "support"})
+    names = [each.id for each in client.models.list()]
+    assert names[0] == "base"
+    (named,) = [name for name in names if name.startswith("support@v")]
+    assert client.models.retrieve(named).created > 0
+    assert client.models.retrieve("base").id == "base"
+    with pytest.raises(openai.NotFoundError, match="nobodys"):
+        client.models.retrieve("nobodys")
+    made = client.chat.completions.create(model=named, messages=HELLO, max_tokens=2)
+    assert made.model == named
 
 
 def test_a_reader_who_leaves_openais_stream_cancels_the_prediction(mirror, client):
@@ -193,6 +279,8 @@ def test_a_key_for_predictions_opens_openais_routes(tmp_path, model):
         url = f"http://127.0.0.1:{own.port}/v1"
         with openai.OpenAI(base_url=url, api_key=key, max_retries=0) as made:
             assert made.completions.create(**ask).usage.completion_tokens == 2
+            assert [each.id for each in made.models.list()] == ["base"]
+            assert made.models.retrieve("base").id == "base"
         unknown = openai.OpenAI(base_url=url, api_key="unknown", max_retries=0)
         with unknown, pytest.raises(openai.AuthenticationError):
             unknown.completions.create(**ask)

@@ -33,7 +33,7 @@ from cog_adapt.server.api.adapter_shapes import (
     adapter_refusals,
 )
 from cog_adapt.server.api.body import read_object
-from cog_adapt.server.api.dependencies import AdaptersDep, AskerDep, parts_of
+from cog_adapt.server.api.dependencies import AdaptersDep, AskerDep, asker_of, parts_of
 from cog_adapt.server.api.file_response import FileResponse
 from cog_adapt.server.api.paging import Cursor, Limit
 from cog_adapt.server.api.responses import json_response
@@ -51,6 +51,7 @@ from cog_adapt.server.service.adapters import AdapterService
 
 _MOST_BYTES_OF_CHANGES = 2**16
 _OWNER = ("body", "owner")
+_MOST_FOUND = 100
 _OWNERS_OWN: MetadataJson = {
     "shared": [],
     "hits": None,
@@ -237,6 +238,24 @@ async def _read_changes(request: Request) -> dict[str, Any]:
         if len(content) > _MOST_BYTES_OF_CHANGES:
             raise TooLarge(f"the changes have more than {_MOST_BYTES_OF_CHANGES} bytes.")
     return read_object(bytes(content), request.headers.get("content-type"))
+
+
+async def find_adapters(request: Request, reference: str | None = None) -> list[MetadataJson]:
+    """Return the metadata of the adapters that the caller of a route of your own may use.
+
+    Args:
+        request: of the caller.
+        reference: an id, a name or NAME@vN: return this adapter alone; None: the newest hundred.
+
+    Raises:
+        NotFound: there is no such adapter for this caller.
+        NoAdapters: the predictor keeps none.
+    """
+    adapters, asker = parts_of(request).adapters, await asker_of(request)
+    if reference is not None:
+        return [_shown(await adapters.find(asker, reference), asker)]
+    page = await adapters.page(asker, AdapterQuery.of(_MOST_FOUND, None))
+    return [_shown(msgspec.json.decode(each), asker) for each in page.adapters]
 
 
 def _shown(adapter: MetadataJson, asker: Asker) -> MetadataJson:

@@ -87,7 +87,7 @@ def error_response(error: errors.RequestError, *, strict: bool) -> Response:
     """
     if isinstance(error, InvalidInputs):
         return json_response({"detail": error.problems}, 422)
-    status, reason = _status_of(error), str(error)
+    status, reason = status_of(error), str(error)
     if strict and isinstance(error, errors.BodyError):
         return PlainTextResponse(reason, status)
     if isinstance(error, errors.InvalidRequest | errors.ShapeError):
@@ -101,7 +101,7 @@ def error_response(error: errors.RequestError, *, strict: bool) -> Response:
     return json_response({"error": reason, "status": "failed"}, status, headers)
 
 
-def _status_of(error: errors.RequestError) -> int:
+def status_of(error: errors.RequestError) -> int:
     """Return the status of an error's class, or of the nearest class that it is derived from."""
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 

@@ -1,6 +1,7 @@
 """The scope that each route needs; a route outside the table needs `admin`."""
 
 import re
+from functools import cache
 from typing import Final, Literal
 
 from starlette.types import Scope as Connection
@@ -13,6 +14,7 @@ Need = Scope | Literal["any"]
 
 OPEN = frozenset({"/healthz"})  # liveness: the system that restarts the container has no key
 _PAGE = re.compile(r"/playground(/|/assets/[A-Za-z0-9._-]+)?")
+_PART = re.compile(r"\{\w+\}")
 _READ_ONLY = ("GET", "HEAD")
 
 _OF_RUNS = (
@@ -53,14 +55,30 @@ _own: dict[str, Need] = {}
 
 
 def set_need(route: str, need: Need) -> None:
-    """Set the scope for a route of your own, `POST /v1/answers` say; the default is `admin`."""
+    """Set the scope for a route of your own; the default is `admin`.
+
+    Args:
+        route: method and path, such as `POST /v1/answers` or `GET /v1/answers/{id}`.
+        need: the scope that a key needs for it.
+    """
     _own[route] = need
 
 
 def need_of(method: str, path: str) -> Need:
     """Return the scope that a key needs for this request."""
     method = "GET" if method == "HEAD" else method
-    return _listed(method, path) or _own.get(f"{method} {path}", "admin")
+    return _listed(method, path) or _of_own(method, path) or "admin"
+
+
+def _of_own(method: str, path: str) -> Need | None:
+    """Return the scope of a route of your own; a part in braces stands for any one part."""
+    asked = f"{method} {path}"
+    return next((need for route, need in _own.items() if _pattern(route).fullmatch(asked)), None)
+
+
+@cache
+def _pattern(route: str) -> re.Pattern[str]:
+    return re.compile("[^/]+".join(map(re.escape, _PART.split(route))))
 
 
 def is_own(method: str, path: str) -> bool:

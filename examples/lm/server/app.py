@@ -1,4 +1,4 @@
-"""The mirror of Cog's HTTP API, with OpenAI's two routes.
+"""The mirror of Cog's HTTP API, with OpenAI's routes.
 
 `model` names an adapter (an id, `support`, `support@v2`); "base" names the base.
 """
@@ -12,7 +12,8 @@ from examples.lm.server import openai
 def build(settings: Settings) -> FastAPI:
     """Return the application to be served: the mirror with `/v1/…`."""
     app = create_app(settings)
-    for path in ("/v1/chat/completions", "/v1/completions"):
-        set_need(f"POST {path}", "predict")  # else a key would need `admin`
+    for route in ("POST /v1/chat/completions", "POST /v1/completions", "GET /v1/models"):
+        set_need(route, "predict")  # else a key would need `admin`
+    set_need("GET /v1/models/{id}", "predict")
     app.include_router(openai.router)
     return app

@@ -1,99 +1,78 @@
-"""OpenAI's `/v1/chat/completions` and `/v1/completions`, streamed and not.
+"""OpenAI's `/v1/chat/completions`, `/v1/completions` and `/v1/models`.
 
-Each request is a prediction as by POST /predictions: with the same checks, keys, queue and
-records. https://platform.openai.com/docs/api-reference describes the bodies.
+Each completion is a prediction as by POST /predictions: with the same checks, keys, queue and
+records. `extra_body={"examples": …, "steps": …}` of OpenAI's clients fine-tunes in the request.
 """
 
 import json
 import time
-from collections.abc import AsyncIterator
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import datetime
+from typing import Any
 
 from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel, Field
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from cog_adapt import OwnRun, start_prediction
-
-BASE = "base"
-router = APIRouter()
-
-
-class StreamOptions(BaseModel):
-    """What a stream has besides its pieces."""
-
-    include_usage: bool = False
+from cog_adapt import OwnRun, RequestError, find_adapters, refusal_of, start_prediction
+from examples.lm.server.openai_bodies import (
+    BASE,
+    Asked,
+    ChatAsked,
+    TextAsked,
+    UnsupportedError,
+)
 
 
-class Asked(BaseModel):
-    """What both routes take; other fields are ignored, as OpenAI's clients send many."""
+class _Route(APIRoute):
+    """A route whose refusals have OpenAI's form: clients show their users `error.message`."""
 
-    model: str = BASE
-    max_tokens: int | None = Field(default=None, ge=1)
-    temperature: float = 1.0
-    top_p: float = 1.0
-    stop: str | list[str] | None = None
-    seed: int | None = None
-    n: Literal[1] = 1
-    stream: bool = False
-    stream_options: StreamOptions = StreamOptions()
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
 
-    def inputs(self) -> dict[str, Any]:
-        """Return the predictor's inputs, but for the text."""
-        stops = [self.stop] if isinstance(self.stop, str) else self.stop
-        found = {
-            "adapter": "" if self.model == BASE else self.model,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "max_tokens": self.max_tokens,
-            "stop": stops,
-            "seed": self.seed,
-        }
-        return {name: value for name, value in found.items() if value is not None}
+        async def answer(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except UnsupportedError as error:
+                return _refused(400, str(error), error.field)
+            except (RequestValidationError, RequestError) as error:
+                refusal = refusal_of(error)
+                status = 400 if refusal.status == 422 else refusal.status
+                return _refused(status, refusal.message, refusal.field, refusal.retry_after)
+
+        return answer
 
 
-class Part(BaseModel):
-    """A part of a message; texts alone are read."""
-
-    type: Literal["text"]
-    text: str
+router = APIRouter(route_class=_Route)
 
 
-class Message(BaseModel):
-    """What one side said."""
-
-    role: str
-    content: str | list[Part]
-
-    def plain(self) -> dict[str, str]:
-        """Return it with one text."""
-        content = self.content
-        text = content if isinstance(content, str) else "".join(part.text for part in content)
-        return {"role": self.role, "content": text}
+@router.get("/v1/models", response_model=None)
+async def models(request: Request) -> Response:
+    """List the base, and the adapters that the caller may name as `model`."""
+    data = [_model(BASE), *map(_of_adapter, await find_adapters(request))]
+    return JSONResponse({"object": "list", "data": data})
 
 
-class ChatAsked(Asked):
-    """The body of `/v1/chat/completions`."""
-
-    messages: list[Message] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
-
-    def inputs(self) -> dict[str, Any]:
-        """Return the predictor's inputs."""
-        newer = {"max_tokens": self.max_completion_tokens} if self.max_completion_tokens else {}
-        said = [message.plain() for message in self.messages]
-        return super().inputs() | newer | {"messages": said}
+@router.get("/v1/models/{model}", response_model=None)
+async def model(request: Request, model: str) -> Response:
+    """Return one model."""
+    if model == BASE:
+        return JSONResponse(_model(BASE))
+    (found,) = await find_adapters(request, model)
+    return JSONResponse(_of_adapter(found))
 
 
-class TextAsked(Asked):
-    """The body of `/v1/completions`: a text to go on with."""
+def _of_adapter(adapter: dict[str, Any]) -> dict[str, Any]:
+    name, number = adapter.get("name"), adapter.get("version")
+    shown = f"{name}@v{number}" if name and number else adapter["id"]
+    made = datetime.fromisoformat(adapter["created_at"]) if adapter.get("created_at") else None
+    return _model(shown, int(made.timestamp()) if made else 0, adapter.get("owner") or "")
 
-    prompt: str
 
-    def inputs(self) -> dict[str, Any]:
-        """Return the predictor's inputs."""
-        return super().inputs() | {"prompt": self.prompt, "raw": True}
+def _model(name: str, created: int = 0, owner: str = "") -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created, "owned_by": owner}
 
 
 @router.post("/v1/chat/completions", response_model=None)
@@ -146,6 +125,7 @@ class _Chat(_Text):
 
 
 async def _answered(request: Request, asked: Asked, form: _Text) -> Response:
+    asked.check()
     run = await start_prediction(request, asked.inputs())
     if asked.stream:
         return await _streamed(run, asked, form)
@@ -154,8 +134,8 @@ async def _answered(request: Request, asked: Asked, form: _Text) -> Response:
         return _failed(body)
     choice = {"index": 0, "finish_reason": _took(body)["finish_reason"]}
     choices = [choice | form.whole("".join(body["output"]))]
-    whole = form.body(run, asked.model, form.object, choices=choices, usage=_usage(body))
-    return JSONResponse(whole)
+    rest = {"choices": choices, "usage": _usage(body), **_learned(body)}
+    return JSONResponse(form.body(run, asked.model, form.object, **rest))
 
 
 async def _streamed(run: OwnRun, asked: Asked, form: _Text) -> Response:
@@ -186,8 +166,8 @@ async def _events(
             yield _event(_error(body))
             return
         end = {"index": 0, "finish_reason": _took(body)["finish_reason"]}
-        yield event([form.piece("") | end])
-        if asked.stream_options.include_usage:
+        yield event([form.piece("") | end], **_learned(body))
+        if asked.stream_options is not None and asked.stream_options.include_usage:
             yield event([], usage=_usage(body))
         yield "data: [DONE]\n\n"
     finally:
@@ -209,10 +189,24 @@ def _usage(body: dict[str, Any]) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
 
 
+def _learned(body: dict[str, Any]) -> dict[str, Any]:
+    """Return what a request with examples has made: an adapter to name as `model` later."""
+    adaptation = body["metrics"].get("adaptation")
+    return {} if adaptation is None else {"adaptation": adaptation}
+
+
 def _failed(body: dict[str, Any]) -> JSONResponse:
     return JSONResponse(_error(body), 400)  # to send the same again would fail again
 
 
-def _error(body: dict[str, Any]) -> dict[str, Any]:
+def _refused(
+    status: int, message: str, field: str | None = None, retry_after: int | None = None
+) -> JSONResponse:
+    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    return JSONResponse(_error({"error": message}, field), status, headers)
+
+
+def _error(body: dict[str, Any], field: str | None = None) -> dict[str, Any]:
     words = body.get("error") or "the prediction was cancelled."
-    return {"error": {"message": words, "type": "invalid_request_error", "code": None}}
+    kind = "invalid_request_error"
+    return {"error": {"message": words, "type": kind, "param": field, "code": None}}

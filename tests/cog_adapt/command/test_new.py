@@ -286,5 +286,5 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path, capsys):
 
 def test_an_empty_folder_may_exist(tmp_path, capsys):
     assert new.main([str(tmp_path)]) == 0
-    assert "README.md" in capsys.readouterr().out
+    assert "make setup" in capsys.readouterr().out
     assert Path(tmp_path, "task.py").exists()

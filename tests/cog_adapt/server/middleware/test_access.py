@@ -58,6 +58,10 @@ def test_a_route_of_ones_own_may_need_less():
     assert need_of("POST", "/v1/chat/completions") == "predict"
     assert need_of("POST", "/v1/chat/other") == "admin"
     assert need_of("GET", "/v1/chat/completions") == "admin"
+    set_need("GET /v1/models/{id}", "predict")
+    assert need_of("GET", "/v1/models/support@v2") == "predict"
+    for path in ("/v1/models", "/v1/models/", "/v1/models/a/b", "/v2/models/a"):
+        assert need_of("GET", path) == "admin", path
 
 
 @pytest.fixture
