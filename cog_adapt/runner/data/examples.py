@@ -23,6 +23,7 @@ from cog_adapt.runner.data.row import (
     brief,
 )
 from cog_adapt.runner.data.rows import rows_of, rows_of_list
+from cog_adapt.runner.data.similar_labels import similar_labels
 from cog_adapt.runner.data.zip_rows import zip_rows
 from cog_adapt.runner.errors import InputError
 
@@ -51,7 +52,7 @@ class ExampleSet:
 
     Attributes:
         examples: duplicates included.
-        warnings: sentences on unused columns and contradictory rows.
+        warnings: sentences on unused columns, contradictory rows and similar labels.
     """
 
     examples: list[Example]
@@ -122,7 +123,12 @@ def parse_examples(
         raise _refusal(faults, rows.counting) from faults[0].cause
     if not examples:
         raise InputError(f"no examples: {ACCEPTED}")
-    return ExampleSet(examples, (*_about_columns([*unused]), *_shortened(contradictions)))
+    similar = similar_labels([example.target for example in examples])
+    about_rows = (
+        *_shortened("contradictory rows", contradictions),
+        *_shortened("similar labels", similar),
+    )
+    return ExampleSet(examples, (*_about_columns([*unused]), *about_rows))
 
 
 def read_examples(
@@ -264,10 +270,10 @@ def _about_columns(unused: list[str]) -> list[str]:
     return [f"columns not used: {brief(unused)[1:-1]}"] if unused else []
 
 
-def _shortened(contradictions: list[str]) -> list[str]:
-    more = len(contradictions) - _SHOWN
-    shown = contradictions[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
-    return [f"contradictory rows: {'; '.join(shown)}"] if shown else []
+def _shortened(kind: str, found: list[str]) -> list[str]:
+    more = len(found) - _SHOWN
+    shown = found[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+    return [f"{kind}: {'; '.join(shown)}"] if shown else []
 
 
 def _refusal(faults: list[Fault], counting: str) -> InputError:

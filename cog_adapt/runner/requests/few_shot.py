@@ -215,7 +215,7 @@ async def _adapt(
     early = EarlyAnswer(runner, asked.query, progress)
     learned = await early.shown_while(learn(runner, planned, early.show))
     progress.show_receipt(learned.receipt)
-    report = learned.report | {"warnings": [*asked.warnings]}
+    report = learned.report | {"warnings": [*asked.warnings, *learned.warnings]}
     if isinstance(runner.task, GenerativeTask):
         report |= runner.task.more_of_report(report)
     if learned.adapter is None:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from cog_adapt.runner.adaptation.divergence import divergence
 from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.config import AUTO, HEAD, Recipe
 from cog_adapt.runner.data.examples import Example
@@ -75,6 +76,12 @@ class AdaptationResult:
     report: dict[str, Any]
     receipt: Receipt
     problem: StoreError | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences on the course of the run; empty if it went as it should."""
+        grown = divergence(self.report["losses"], self.report["learning_rate"])
+        return (grown,) if grown else ()
 
 
 @dataclass(frozen=True, kw_only=True)

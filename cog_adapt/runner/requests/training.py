@@ -76,5 +76,8 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     path = await asyncio.to_thread(runner.store.put, learned.adapter, owner)
     progress.show_receipt(learned.receipt)
     progress.show_outcome(learned.adapter.id, None)
-    report = learned.report | {"adapter": learned.adapter.id, "warnings": [*warnings]}
+    report = learned.report | {
+        "adapter": learned.adapter.id,
+        "warnings": [*warnings, *learned.warnings],
+    }
     return Trained(path, report)

@@ -332,6 +332,19 @@ def test_texts_that_are_cut_and_rows_that_contradict_are_in_the_report(fixed):
     assert ask(fixed, inputs=["abcd"]).report == {"warnings": ["inputs" + cut_inputs[6:-1] + "1"]}
 
 
+def test_a_loss_that_grows_is_in_the_report_with_the_rate_and_what_to_send(runner):
+    def warnings_at(rate):
+        recipe = Recipe(max_steps=20, learning_rate=rate, method="all")
+        return ask(runner, examples=EXAMPLES, recipe=recipe).report["warnings"]
+
+    (warning,) = warnings_at(1.0)
+    said = r"the loss rose from .* to .* in step \d+: steps of a learning rate of 1 are too long"
+    assert re.match(said, warning)
+    assert warning.endswith("Send a lower `learning_rate`, 0.1 say")
+    assert warnings_at(1.0) == [warning]  # of the known adaptation too
+    assert warnings_at(0.001) == []
+
+
 def test_more_than_five_cut_texts_are_counted(fixed):
     (warning,) = ask(fixed, inputs=["abcde"] * 7).report["warnings"]
     assert warning.endswith(": 1, 2, 3, 4, 5 and 2 more")
