@@ -23,7 +23,7 @@ from cog_adapt.server.records.record import FINISHED, Delivery, Record
 from cog_adapt.server.records.tables import KEY, Moment, deliveries, records, to_text
 
 _Columns = ReadOnlyColumnCollection[str, KeyedColumnElement[Any]]
-ROWS_AT_ONCE: Final = 4
+ROWS_AT_ONCE: Final = 32  # four cost 5 % of a request's processor time beside 16 callers
 T = TypeVar("T")
 
 
