@@ -13,7 +13,7 @@ PREDICTOR = "predict.py:Predictor"
 TRAINER = "train.py:Trainer"
 EXAMPLES = (ROOT / "examples" / "tickets.jsonl").read_text()
 TEXTS = ["My parcel has not come.", "I cannot log in any more."]
-STEPS = 45  # checkpoints are kept every 20
+STEPS = 25  # checkpoints are kept every 20
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def folder(tmp_path_factory):
     return folder
 
 
-def trainer(folder, weights_dir):
-    env = {"WEIGHTS_DIR": str(weights_dir)}
+def trainer(folder, weights_dir, self_test="off"):
+    env = {"WEIGHTS_DIR": str(weights_dir), "SELF_TEST": self_test}
     return cog_server(folder, predict=PREDICTOR, train=TRAINER, mode="train", env=env)
 
 
@@ -39,7 +39,7 @@ def train(server, steps=STEPS):
 
 @pytest.fixture(scope="module")
 def trained(folder, tmp_path_factory):
-    with trainer(folder, tmp_path_factory.mktemp("weights")) as server:
+    with trainer(folder, tmp_path_factory.mktemp("weights"), self_test="full") as server:
         return train(server)
 
 
@@ -54,7 +54,7 @@ def test_predict_answers_with_the_weights_by_cog_weights_and_as_an_input(folder,
     content, _ = trained
     path = tmp_path / "made.safetensors"
     path.write_bytes(content)
-    env = {"COG_WEIGHTS": str(path), "WEIGHTS_DIR": str(tmp_path)}
+    env = {"COG_WEIGHTS": str(path), "WEIGHTS_DIR": str(tmp_path), "SELF_TEST": "off"}
     with cog_server(folder, predict=PREDICTOR, env=env) as server:
         started = server.post("/predictions", {"input": {"texts": TEXTS}}).json()["output"]
         url = "data:application/octet-stream;base64," + base64.b64encode(content).decode()
@@ -68,7 +68,7 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_digest(
     folder, trained, tmp_path
 ):
     content, _ = trained
-    killed_after = "step 30/"
+    killed_after = "step 21/"
     with trainer(folder, tmp_path) as server:
         kill_at(server, killed_after)
     assert list((tmp_path / "checkpoints").iterdir())
