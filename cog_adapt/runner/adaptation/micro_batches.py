@@ -143,7 +143,7 @@ class MicroBatches:
 def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     """Return whether a few examples have the same losses alone, before any step.
 
-    They are computed together in one tick, and then each in a tick of its own.
+    One tick computes the examples' losses together; then a tick for each computes its loss alone.
     """
     if not start.task.rows_are_independent:
         return False
@@ -188,7 +188,7 @@ def _tried(examples: Sequence[Example]) -> list[int]:
 def _encoded(start: Start, chosen: Sequence[int]) -> Generator[None, None, tuple[Batch, Tensor]]:
     """Encode examples to one batch; long examples that join take a tick each.
 
-    A tokenizer cuts long texts to the same length, so that they nearly always join.
+    A tokenizer cuts long texts to the same length, so long texts nearly always join.
     """
     device, rows = (
         start.training.precision.device,

@@ -155,7 +155,7 @@ class Worker:
         return self._process is not None and self._process.send(request)
 
     def start(self) -> None:
-        """Start the process, once; again if its setup has failed and it has ended."""
+        """Start the process if it was never started, or if it has ended after a failed setup."""
         has_exited = self._process is not None and self._process.exited.is_set()
         if self.state == "idle" or (self.state == "setup failed" and has_exited):
             self._start()

@@ -78,7 +78,7 @@ class Used(Protocol):
 
 
 class _BudgetGauges(Collector):
-    """Budgets of bytes, read at each request."""
+    """Gauges of budgets of bytes; each request for metrics reads the budgets."""
 
     def __init__(self) -> None:
         self.budgets: dict[str, Used] = {}
