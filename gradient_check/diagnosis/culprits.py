@@ -86,7 +86,7 @@ def flowing_into(cuts: Cuts) -> set[RecordedCall]:
 def explain(wanted: set[int], cuts: Cuts) -> list[RecordedCall]:
     """Return the cuts nearest to the loss that the wanted parameters flowed into, largest first.
 
-    Those that gave whole numbers or truth values come last: a choice (of experts) has no gradient.
+    Cuts whose outputs are whole numbers or truth values come last: a choice has no gradient.
     """
     culprits: list[RecordedCall] = []
     seen: set[RecordedCall] = set()

@@ -195,7 +195,7 @@ class Interventions:
 def _cause_of(event: RecordedCall) -> Position | None:
     """Return the line that takes the graph from a call, or that sets a hook; else None.
 
-    The line of a block without gradients is the line of all calls in the block.
+    For a call inside a block without gradients, this is the line that begins the block.
     """
     if not event.grad_enabled and not event.in_inference_mode:
         return event.stack.grad_off() or event.stack.position

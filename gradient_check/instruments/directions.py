@@ -27,7 +27,7 @@ class Direction(NamedTuple):
 
 
 class DirectionKind(Enum):
-    """The kinds of directions.
+    """The directions along which a check moves tensors.
 
     A gradient that lost a part orthogonal to the rest is right along itself, and wrong along the
     bent direction: sign(g) sqrt|g|. A gradient that treats a norm of the values as a constant is

@@ -12,7 +12,7 @@ def divergence(losses: Sequence[float], learning_rate: float) -> str:
 
     Args:
         losses: the loss of each step, in order.
-        learning_rate: of the steps, for the remedy.
+        learning_rate: the rate of these steps; the sentence suggests a tenth of it.
     """
     if len(losses) < 2:
         return ""

@@ -211,7 +211,7 @@ def _in_halves(
 def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
     phase: Phase, module: nn.Module, layer: str, rows: Sequence[Example], targets: Tensor, size: int
 ) -> Generator[None, None, tuple[Tensor, Tensor]]:
-    """Compute the head's outputs for examples, (N, K), and their losses, (N,), a part a tick.
+    """Compute the head's outputs (N, K) for examples, and their losses (N,), a tick for each part.
 
     The task's own loss runs the model; a hook on the head's layer reads the layer's output. If this
     output does not have one row for each example, the returned outputs have the shape (0, 0).

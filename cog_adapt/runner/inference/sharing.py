@@ -42,7 +42,7 @@ class Sharing:
         return found is None or not (found.never or found.left)
 
     def most_rows(self, head: str, otherwise: int) -> int:
-        """Return the most rows of a shared forward."""
+        """Return the maximum number of rows in one shared forward."""
         found = self._heads.get(head)
         return otherwise if found is None or found.rows is None else min(found.rows, otherwise)
 

@@ -13,7 +13,7 @@ from cog_adapt.runner.storage.memory import Counts
 
 
 class Disk:
-    """The bytes on disk, by place.
+    """The bytes of adapters on disk, by the folder of each owner.
 
     Args:
         most: bytes of all.

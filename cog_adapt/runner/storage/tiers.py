@@ -73,7 +73,7 @@ class Tiers:
 
         Raises:
             AdapterNotFound: no tier has it.
-            WeightsError: it is damaged.
+            WeightsError: the stored adapter is damaged.
         """
         gone: Sequence[Key] = ()
         content = self._content_here(key)

@@ -1,4 +1,4 @@
-"""A refused request in parts, for routes of your own that answer in another protocol's form."""
+"""Splits a refusal into status, message and field, for routes that answer in another form."""
 
 from typing import Any, NamedTuple
 

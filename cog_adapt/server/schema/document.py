@@ -25,7 +25,7 @@ class Endpoint:
 
     @property
     def input(self) -> str:
-        """The component of the inputs."""
+        """The name of the OpenAPI component for the inputs."""
         return f"{self.prefix}Input"
 
     @property

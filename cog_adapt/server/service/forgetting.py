@@ -66,7 +66,7 @@ class Forgetting:
 
         Raises:
             NotFound: there is none.
-            NotEnded: it has not ended.
+            NotEnded: the run has not ended.
         """
         noun = NOUNS[kind]
         running = self._service.find(prediction_id, kind, owner)

@@ -1,4 +1,4 @@
-"""Webhooks: sent in order for each prediction, signed, and the last one retried after failures.
+"""Webhooks: sent in order for each prediction, and signed; only `completed` is retried.
 
 `start`, `output` and `logs` are sent once and not stored. `completed` is a `Delivery` in the
 database, written with the final record; after a temporary failure it is retried (`delivery.py` has

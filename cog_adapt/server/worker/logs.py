@@ -55,7 +55,7 @@ class SetupOutput:
 
 
 class CapturedStream(io.TextIOBase):
-    """A text stream that finds the prediction of each written text."""
+    """A text stream that passes each written text to the prediction whose code wrote it."""
 
     def __init__(
         self, source: Source, original: TextIO, setup: SetupOutput, log: ServerLog
