@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from cog_adapt.runner.data.examples import (
     parse_examples,
 )
 from cog_adapt.runner.data.files import read_text_or_zip
+from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.task.task import Task, decodes
 
 URL = ("data:", "http://", "https://")
 _FEW_CHARACTERS, _FEW_ROWS = 2**16, 500  # a source of at most this size takes a few ms to read
+_SMALL_FILE = 2**18  # bytes or characters: the header of a larger one may take 0.1 s to read
 _SHOWN = 80
 
 
@@ -55,9 +58,22 @@ class Request:
 
 
 def is_large(request: Request) -> bool:
-    """Return whether reading a request may take long: it has a file, or more than a few rows."""
+    """Return whether reading a request may take long: it has files, or more than a few rows."""
     most = _FEW_CHARACTERS if isinstance(request.examples, str) else _FEW_ROWS
-    return bool(request.examples_file or request.weights or len(request.examples) > most)
+    if request.examples_file or request.weights or len(request.examples) > most:
+        return True
+    rows = () if isinstance(request.examples, str) else request.examples
+    return any(_bytes_of(each) > _SMALL_FILE for each in chain(request.inputs, rows))
+
+
+def _bytes_of(value: object) -> int:
+    """Return the size of a file, or the characters of all texts in a value."""
+    if isinstance(value, os.PathLike):
+        try:
+            return os.stat(value).st_size
+        except OSError:
+            return 0  # the task's own error names a file that is gone
+    return len(value) if isinstance(value, bytes) else characters_of(value)
 
 
 def read_request_examples(request: Request, task: Task) -> ExampleSet:

@@ -51,7 +51,8 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")
     check_characters(runner.task, request.inputs)
-    await asyncio.to_thread(check_decoding, runner.task, (), examples.examples)
+    check = partial(check_decoding, runner.task, (), examples.examples)
+    await runner.reading.read_async(owner, check, is_large=is_large(request))
     warnings = await warnings_about(runner, request, examples)
     wanted = AdaptationRequest(
         examples.examples, request.recipe, owner, fresh=request.fresh, survives=True

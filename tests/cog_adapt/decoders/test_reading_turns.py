@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cog_adapt.runner.request import Request
+from cog_adapt.runner.request import Request, is_large
 from cog_adapt.runner.requests.few_shot import answer
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.runner.asking import FEW
@@ -77,6 +77,25 @@ def test_a_large_source_is_read_by_the_one_thread_that_reads(runner, tmp_path):
     assert max(runner.task.intervals) < usual == sys.getswitchinterval()
     assert not any(runner.task.collects)
     assert gc.isenabled()
+
+
+def test_a_few_rows_of_large_texts_are_a_large_source(runner):
+    async def story():
+        for letters in (300_000, 1):
+            await asked(runner, examples=[{**row, "more": "w" * letters} for row in ROWS])
+
+    asyncio.run(story())
+    assert [name == "reading" for name in runner.task.threads] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("size", [300_000, 1])
+def test_a_large_file_among_the_inputs_makes_a_large_source(tmp_path, size):
+    path = tmp_path / "picture"
+    path.write_bytes(b"w" * size)
+    for value in (path, path.read_bytes(), path.read_text(), [path.read_text()]):
+        assert is_large(Request((value,))) == (size > 1)
+    path.unlink()
+    assert not is_large(Request((path,)))
 
 
 def test_several_large_sources_are_read_one_after_the_other(runner):
