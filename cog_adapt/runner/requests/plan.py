@@ -80,7 +80,8 @@ class AdaptationResult:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences on the course of the run; empty if it went as it should."""
-        grown = divergence(self.report["losses"], self.report["learning_rate"])
+        losses, rate = self.report.get("losses", ()), self.report.get("learning_rate", 0.0)
+        grown = divergence(losses, rate)
         return (grown,) if grown else ()
 
 

