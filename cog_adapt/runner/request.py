@@ -1,9 +1,8 @@
 """The values of one request to the model, for any task: inputs, examples, an adapter."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,13 @@ from cog_adapt.runner.data.examples import (
     parse_examples,
 )
 from cog_adapt.runner.data.files import read_text_or_zip
-from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.task.task import Task, decodes
 
 URL = ("data:", "http://", "https://")
 _FEW_CHARACTERS, _FEW_ROWS = 2**16, 500  # a source of at most this size takes a few ms to read
-_SMALL_FILE = 2**18  # bytes or characters: the header of a larger one may take 0.1 s to read
+_SMALL_BYTES = 2**18  # of all files and texts: headers of larger ones may take 0.1 s to read
+_BYTES_OF_ITEM = 16  # an item of a list or object counts as so many
 _SHOWN = 80
 
 
@@ -63,17 +62,39 @@ def is_large(request: Request) -> bool:
     if request.examples_file or request.weights or len(request.examples) > most:
         return True
     rows = () if isinstance(request.examples, str) else request.examples
-    return any(_bytes_of(each) > _SMALL_FILE for each in chain(request.inputs, rows))
+    return _is_more_than_small([*request.inputs, *rows])
 
 
-def _bytes_of(value: object) -> int:
-    """Return the size of a file, or the characters of all texts in a value."""
-    if isinstance(value, os.PathLike):
-        try:
-            return os.stat(value).st_size
-        except OSError:
-            return 0  # the task's own error names a file that is gone
-    return len(value) if isinstance(value, bytes) else characters_of(value)
+def _is_more_than_small(values: list[Any]) -> bool:
+    """Return whether files, texts and items of values are many; the walk ends where they are."""
+    total = 0
+    while values and total <= _SMALL_BYTES:
+        part = values.pop()
+        total += _bytes_of(part)
+        if total <= _SMALL_BYTES:
+            values += _items_of(part)
+    return total > _SMALL_BYTES
+
+
+def _bytes_of(part: object) -> int:
+    if isinstance(part, str | bytes):
+        return len(part)
+    if isinstance(part, os.PathLike):
+        return _file_size(part)
+    return _BYTES_OF_ITEM * len(part) if isinstance(part, Mapping | list | tuple) else 0
+
+
+def _items_of(part: object) -> Iterable[Any]:
+    if isinstance(part, Mapping):
+        return part.values()
+    return part if isinstance(part, list | tuple) else ()
+
+
+def _file_size(path: os.PathLike[str]) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0  # the task's own error names a file that is gone
 
 
 def read_request_examples(request: Request, task: Task) -> ExampleSet:

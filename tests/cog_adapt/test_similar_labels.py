@@ -59,6 +59,12 @@ def test_few_of_many_are_shown():
     assert len(warning) < 2_000
 
 
+def test_long_targets_are_not_compared():
+    """A hundred targets of 100,000 characters take minutes to compare, each with each."""
+    assert warnings_of(**{"w" * 200: 8, "W" * 200: 1}) != ()
+    assert warnings_of(**{"w" * 201: 8, "W" * 201: 1}) == ()
+
+
 def test_targets_that_are_no_labels_are_not_compared():
     rows = [{"text": f"t{n}", "label": f"a long answer {n}"} for n in range(300)]
     assert parse_examples(json.dumps(rows)).warnings == ()

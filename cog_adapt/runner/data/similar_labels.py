@@ -10,6 +10,7 @@ from itertools import combinations
 from cog_adapt.runner.data.row import brief
 
 _MOST_LABELS = 100  # more targets than this are texts to produce, or too many to compare
+_LONGEST = 200  # characters: longer targets are texts to produce too, and take long to compare
 _SHORTEST = 4  # characters: shorter names of one wrong character are too often meant
 _RARE = 4  # a misspelling has at most so many times fewer examples than the right name
 
@@ -21,7 +22,7 @@ def similar_labels(targets: Sequence[object]) -> list[str]:
         targets: the target of each example; targets that are no texts have no misspelling.
     """
     counts = Counter(target for target in targets if isinstance(target, str))
-    if not 1 < len(counts) <= _MOST_LABELS:
+    if not 1 < len(counts) <= _MOST_LABELS or max(map(len, counts)) > _LONGEST:
         return []
     return [
         f"{brief(rare)} ({counts[rare]}) may be meant as {brief(common)} ({counts[common]})"
@@ -31,10 +32,11 @@ def similar_labels(targets: Sequence[object]) -> list[str]:
 
 def _pairs(counts: Counter[str]) -> Iterator[tuple[str, str]]:
     """Yield the rarer and the more common name of each similar pair."""
+    plain = {label: _plain(label) for label in counts}
     by_count = sorted(counts, key=lambda label: -counts[label])
     for common, rare in combinations(by_count, 2):
         is_rare = counts[rare] * _RARE <= counts[common]
-        if _plain(common) == _plain(rare) or (is_rare and _is_one_edit(common, rare)):
+        if plain[common] == plain[rare] or (is_rare and _is_one_edit(common, rare)):
             yield rare, common
 
 

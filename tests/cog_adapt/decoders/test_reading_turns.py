@@ -88,6 +88,19 @@ def test_a_few_rows_of_large_texts_are_a_large_source(runner):
     assert [name == "reading" for name in runner.task.threads] == [True, True, False, False]
 
 
+def test_a_request_of_many_values_is_judged_by_its_first_ones():
+    looked = []
+
+    class Row(dict):
+        def values(self):
+            looked.append(len(self))
+            return super().values()
+
+    rows = [Row(input="a", more=[0] * 2_000_000) for _ in range(400)]
+    assert is_large(Request(("a",), examples=rows))
+    assert len(looked) == 1
+
+
 @pytest.mark.parametrize("size", [300_000, 1])
 def test_a_large_file_among_the_inputs_makes_a_large_source(tmp_path, size):
     path = tmp_path / "picture"
