@@ -72,7 +72,10 @@ def _python() -> Part:
         return Part("ok", "Python", found)
     tried = " and ".join(f"{major}.{minor}" for major, minor in TRIED)
     return Part(
-        "odd", "Python", f"{found}; tried were {tried}", remedy="make PYTHON=python3.11 setup"
+        "odd",
+        "Python",
+        f"{found}; tried were {tried}",
+        remedy="rm -rf .venv && make PYTHON=python3.11 setup",
     )
 
 
@@ -80,7 +83,7 @@ def _packages(file: Path, name: str, remedy: str) -> Part:
     """Compare the installed packages with the pins of a file."""
     if not file.exists():
         return Part("odd", name, f"{file} is not in this folder", remedy="cog-adapt new my-model")
-    wanted = dict(pin.split("==") for pin in pins_of(file.read_text("utf-8")))
+    wanted = dict(pin.split("==") for pin in pins_of(file.read_text("utf-8", errors="replace")))
     found = {package: _installed(package) for package in wanted}
     if absent := [f"{package} {wanted[package]}" for package in wanted if not found[package]]:
         return Part("missing", name, f"not installed: {', '.join(absent)}", remedy=remedy)
@@ -129,7 +132,8 @@ def _cog_file() -> Part:
         path, _, name = reference.partition(":")
         if not Path(path).is_file():
             return Part("missing", str(COGFILE), f"{reference}: there is no {path} in this folder")
-        if not re.search(rf"^(async )?(class|def) {name}\b", Path(path).read_text(), re.MULTILINE):
+        text = Path(path).read_text("utf-8", errors="replace")
+        if not re.search(rf"^(async )?(class|def) {name}\b", text, re.MULTILINE):
             return Part("odd", str(COGFILE), f"{reference}: no class or function {name} is seen")
     return Part("ok", str(COGFILE), ", ".join(named))
 
@@ -143,13 +147,12 @@ def _server() -> Iterator[Part]:
         return
     yield Part("ok", "settings", "allowed")
     folder = Path(os.environ.get("WEIGHTS_DIR") or "weights").absolute()
-    there = next(each for each in (folder, *folder.parents) if each.exists())
+    there = next(each for each in (folder, *folder.parents) if os.path.exists(each))
     free = shutil.disk_usage(there).free
     said = f"{free / _GIB:.1f} GiB free for {folder}"
-    if not os.access(there, os.W_OK):
-        yield Part(
-            "missing", "disk", f"{there} cannot be written", remedy="WEIGHTS_DIR=… make serve"
-        )
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        found = f"{there} is no folder that can be written"
+        yield Part("missing", "disk", found, remedy="WEIGHTS_DIR=… make serve")
     elif free < _ROOM:
         yield Part("odd", "disk", said, remedy="WEIGHTS_DIR=… make serve")
     else:

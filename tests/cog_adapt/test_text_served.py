@@ -237,6 +237,14 @@ def test_openais_client_may_send_examples(mirror, client, stream):
     assert again.choices[0].message.content == expected
 
 
+def test_a_body_that_is_no_json_is_told_so(mirror):
+    told = mirror.client.post(
+        f"{mirror.url}/v1/completions", content="{", headers={"Content-Type": "application/json"}
+    )
+    assert told.status_code == 400
+    assert told.json()["error"]["message"].startswith("the body is not JSON: ")
+
+
 def test_openais_client_lists_the_base_and_the_adapters(mirror, client):
     body = mirror.predict(**ASKED, examples=ROWS, steps=5, learning_rate=0.02)
     adapter = body["metrics"]["adaptation"]["adapter"]

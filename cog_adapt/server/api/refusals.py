@@ -44,6 +44,8 @@ def refusal_of(error: RequestError | RequestValidationError) -> Refusal:
 
 def _of_body(problem: dict[str, Any]) -> Refusal:
     """Return the first problem of a body, with the value that is wrong."""
+    if problem["type"] == "json_invalid":
+        return Refusal(422, f"the body is not JSON: {problem['ctx']['error']}. Correct it.")
     field = ".".join(str(each) for each in problem["loc"][1:]) or None
     if problem["type"] == "missing" or field is None:
         return Refusal(422, f"{field or 'the body'}: {problem['msg']}", field)

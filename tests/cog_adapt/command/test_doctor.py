@@ -92,6 +92,18 @@ def test_a_cog_yaml_that_leads_nowhere(examine, project, text, state, said):
     assert said in parts["cog.yaml"][1]
 
 
+def test_files_that_are_no_text_and_folders_that_are_none_are_told(examine, project):
+    for name in ("requirements.txt", "predict.py"):
+        (project / name).write_bytes(b"\xe9")
+    (project / "file").touch()
+    for folder in ("file", "file/below"):
+        code, parts = examine(WEIGHTS_DIR=str(project / folder))
+        assert code == 1
+        assert parts["cog.yaml"][0] == "odd"
+        assert parts["disk"][0] == "missing"
+        assert "file is no folder that can be written" in parts["disk"][1]
+
+
 def test_a_port_in_use_has_another_one_as_its_remedy(examine):
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
