@@ -1,7 +1,8 @@
 """Counts the blocks of a picture file, since each block costs its reader time.
 
-Blocks are a PNG's chunks, a JPEG's segments and a GIF's parts before its first frame. A file of
-16 MiB may hold four million, and a JPEG of 140 kB can have each pixel refined by a thousand scans.
+Blocks are the chunks of a PNG or a WebP, a JPEG's segments and a GIF's parts before its first
+frame. A file of 16 MiB may hold four million, and a JPEG of 140 kB can have each pixel refined by a
+thousand scans. EXIF of a JPEG has 64 KiB in one segment; Pillow joins more, and reads each entry.
 """
 
 import re
@@ -10,11 +11,11 @@ from collections.abc import Iterator
 
 from cog_adapt import InputError
 
-MOST_BLOCKS, MOST_SCANS = 10_000, 100
-_PNG, _JPEG, _GIF = b"\x89PNG\r\n\x1a\n", b"\xff\xd8", b"GIF8"
+MOST_BLOCKS, MOST_SCANS, MOST_EXIF = 10_000, 100, 2
+_PNG, _JPEG, _GIF, _WEBP = b"\x89PNG\r\n\x1a\n", b"\xff\xd8", b"GIF8", b"RIFF"
 _MARK = re.compile(rb"\xff[^\x00\xd0-\xd7]")  # in a scan: what is neither data nor a restart
 _WINDOW = 65_536  # bytes that are searched before another thread may run
-_SCAN, _END = 0xDA, 0xD9
+_SCAN, _END, _EXIF = 0xDA, 0xD9, 0xE1
 _ALONE = {0x01, *range(0xD0, 0xD9), _END, 0xFF}  # marks of JPEG without a length; 255 fills
 
 
@@ -31,15 +32,18 @@ def check_blocks(content: bytes) -> None:
             _limit(_jpeg_marks(content))
         elif content.startswith(_GIF):
             _limit(_gif_parts(content))
+        elif content.startswith(_WEBP):
+            _limit(_webp_chunks(content))
     except (struct.error, IndexError):
         return  # it ends before its end
 
 
 def _limit(marks: Iterator[int]) -> None:
     """Stop if there are too many."""
-    scans = 0
+    scans = exif = 0
     for number, mark in enumerate(marks, 1):
         scans += mark == _SCAN
+        exif += mark == _EXIF
         if number > MOST_BLOCKS:
             raise InputError(
                 f"a picture has more than {MOST_BLOCKS:,} blocks (chunks, segments, bytes between "
@@ -48,6 +52,10 @@ def _limit(marks: Iterator[int]) -> None:
         if scans > MOST_SCANS:
             raise InputError(
                 f"a JPEG has more than {MOST_SCANS} scans. Save it as a baseline JPEG, of one."
+            )
+        if exif > MOST_EXIF:
+            raise InputError(
+                f"a JPEG has more than {MOST_EXIF} segments of EXIF. Save it anew without EXIF."
             )
 
 
@@ -60,6 +68,14 @@ def _png_chunks(content: bytes) -> Iterator[int]:
         place += 12 + length
 
 
+def _webp_chunks(content: bytes) -> Iterator[int]:
+    place, end = 12, 8 + struct.unpack_from("<I", content, 4)[0]
+    while place < end:
+        (length,) = struct.unpack_from("<I", content, place + 4)
+        yield 0
+        place += 8 + length + length % 2
+
+
 def _jpeg_marks(content: bytes) -> Iterator[int]:
     """Yield the marks outside the scans' data; fill bytes are marks of their own."""
     place, has_scan = 2, False
@@ -70,7 +86,8 @@ def _jpeg_marks(content: bytes) -> Iterator[int]:
             continue
         if mark == _END and has_scan:
             return
-        yield mark
+        is_other_app1 = mark == _EXIF and content[place + 4 : place + 8] != b"Exif"
+        yield 0 if is_other_app1 else mark
         if mark in _ALONE:
             place += 1 if mark == 0xFF else 2
         else:

@@ -1,15 +1,14 @@
 """Reads picture files within bounds: of bytes before reading, of pixels before decoding."""
 
-import binascii
 import io
 import struct
 import zlib
-from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pybase64
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from cog_adapt import InputError
@@ -64,8 +63,8 @@ def _decoded(given: object) -> bytes:
     if given[:5] == "data:" and not (comma and head.endswith(";base64")):
         raise InputError(f"{head[:80]!r} is no data URI in base64. {_ALLOWED}.")
     try:
-        return b64decode(body if comma else given, validate=True)
-    except (binascii.Error, ValueError) as error:
+        return pybase64.b64decode(body if comma else given, validate=True)
+    except ValueError as error:
         raise InputError(f"{given[:40]!r} is no picture: {error}. {_ALLOWED}.") from error
 
 

@@ -1,16 +1,15 @@
 """Reads WAV files within bounds: of bytes, and of seconds before anything is decoded."""
 
-import binascii
 import io
 import math
 import struct
 import wave
-from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pybase64
 
 from cog_adapt import InputError
 
@@ -49,8 +48,8 @@ def _decoded(given: object) -> bytes:
     if given[:5] == "data:" and not (comma and head.endswith(";base64")):
         raise InputError(f"{head[:80]!r} is no data URI in base64. {_ALLOWED}.")
     try:
-        return b64decode(body if comma else given, validate=True)
-    except (binascii.Error, ValueError) as error:
+        return pybase64.b64decode(body if comma else given, validate=True)
+    except ValueError as error:
         raise InputError(f"{given[:40]!r} is no sound: {error}. {_ALLOWED}.") from error
 
 

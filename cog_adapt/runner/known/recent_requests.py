@@ -60,7 +60,7 @@ def _inputs_digest(request: Request) -> str | None:
 
 def _digest(said: object) -> str | None:
     try:
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(said, ensure_ascii=False).encode()).hexdigest()
     except (TypeError, ValueError):
         return None
 

@@ -5,7 +5,7 @@ decoded and answered in portions, so that decoded inputs take bounded memory.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.scheduling.giving_way import giving_way
 from cog_adapt.runner.scheduling.scheduler import Scheduler
 from cog_adapt.runner.scheduling.tickets import Ticket
 from cog_adapt.runner.task.decoding import Decoded, check_decoding, decoding_inputs, opens_no_file
@@ -45,7 +46,7 @@ class InputDecoder:
         if opens_no_file(self._task, inputs, examples):
             check_decoding(self._task, inputs, examples)
         else:
-            await asyncio.to_thread(check_decoding, self._task, inputs, examples)
+            await asyncio.to_thread(_checked, self._task, inputs, examples)
 
     def portions(self, query: Query) -> Iterator[Query]:
         """Cut a query into portions that are decoded and answered one after the other."""
@@ -87,7 +88,17 @@ class InputDecoder:
 
     def _submit(self, query: Query) -> Ticket[list[Decoded]]:
         assert self.thread is not None
-        return self.thread.submit_short(decoding_inputs(self._task, query.inputs), query.owner)
+        return self.thread.submit_short(_decoded(self._task, query.inputs), query.owner)
+
+
+def _checked(task: Task, inputs: Sequence[Any], examples: Sequence[Example]) -> None:
+    with giving_way():
+        check_decoding(task, inputs, examples)
+
+
+def _decoded(task: Task, inputs: Sequence[Any]) -> Generator[None, None, list[Decoded]]:
+    with giving_way():
+        return (yield from decoding_inputs(task, inputs))
 
 
 def _with(query: Query, inputs: Sequence[Any]) -> Query:

@@ -1,25 +1,22 @@
 """Reads large sources of callers: one at a time, owners in turn, on one thread.
 
-Decompressing and parsing in Python need the interpreter, and so does the model thread after each
-operation. Each of several parsing threads would hold the interpreter for a switch interval before
-the model thread has it back; so there is one such thread, and the interval is short while it reads.
-A full garbage collection holds the interpreter longer the more objects there are, and rows are
-many: it waits until they are read. This module knows no formats.
+Each of several parsing threads would hold the interpreter for a switch interval before the model
+thread has it back; so there is one. A full garbage collection holds the interpreter longer the more
+objects there are, and rows are many: it waits until they are read. This module knows no formats.
 """
 
 import asyncio
 import contextvars
 import gc
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from cog_adapt.runner.scheduling.giving_way import giving_way
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.scheduling.tickets import Ticket
 
 T = TypeVar("T")
-_SWITCH_SECONDS = 0.0005  # Python's own interval is ten times as long
 
 
 class Reading:
@@ -47,17 +44,16 @@ class Reading:
 
     def _submit(self, owner: str, read: Callable[[], T]) -> Ticket[T]:
         called = contextvars.copy_context().run  # what a task prints belongs to its prediction
-        return self._scheduler.submit_short(once(called, partial(_giving_way, read)), owner)
+        return self._scheduler.submit_short(once(called, partial(_read, read)), owner)
 
 
-def _giving_way(read: Callable[[], T]) -> T:
-    """Read while other threads run in between; the process's two switches are restored."""
-    usual, collects = sys.getswitchinterval(), gc.isenabled()
-    sys.setswitchinterval(min(usual, _SWITCH_SECONDS))
+def _read(read: Callable[[], T]) -> T:
+    """Read while other threads run in between, without garbage collections."""
+    collects = gc.isenabled()
     gc.disable()  # the values read have no cycles
     try:
-        return read()
+        with giving_way():
+            return read()
     finally:
-        sys.setswitchinterval(usual)
         if collects:
             gc.enable()

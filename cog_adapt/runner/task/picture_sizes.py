@@ -5,10 +5,11 @@ Nothing is decoded, and no picture library is needed. This module knows no task.
 
 import io
 import struct
-from base64 import b64decode
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import pybase64
 
 # The first characters of PNG, JPEG, GIF, WebP and TIFF; BMP's two letters may begin a text
 _BASE64 = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "SUkqA", "TU0AK")
@@ -62,7 +63,7 @@ def _file(value: object) -> BinaryIO | None:
         value = value.partition(",")[2]
     if not value.lstrip().startswith(_BASE64):
         return None
-    return io.BytesIO(b64decode(value + "=="))  # usual decoders add the missing padding
+    return io.BytesIO(pybase64.b64decode(value + "=="))  # usual decoders add the missing padding
 
 
 def _size(file: BinaryIO) -> tuple[int, int]:

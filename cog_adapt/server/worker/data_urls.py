@@ -1,8 +1,8 @@
 """Reads `data:` URLs, the files inside a caller's input."""
 
-import base64
-import binascii
 import urllib.parse
+
+import pybase64
 
 from cog_adapt.server.errors import InputError
 
@@ -38,8 +38,9 @@ def _decode(url: str) -> bytes:
     if not head.endswith(";base64"):
         return raw
     try:
-        return base64.b64decode(raw, validate=True)
-    except binascii.Error as error:
+        return pybase64.b64decode(raw, validate=True)
+    except ValueError as error:
         raise InputError(
-            f"{url[:_SHOWN]!r} is no sound base64: {error}. Encode it again."
+            f"{url[:_SHOWN]!r} is no sound base64: it has other characters, or wrong padding "
+            "at its end. Encode it again."
         ) from error

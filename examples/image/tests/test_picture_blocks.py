@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from cog_adapt import InputError
-from examples.image.picture_blocks import MOST_BLOCKS, MOST_SCANS
+from examples.image.picture_blocks import MOST_BLOCKS, MOST_EXIF, MOST_SCANS
 from examples.image.pictures import FORMATS, MOST_WEBP_PIXELS, pixel_count, pixels_of
 
 
@@ -37,6 +37,7 @@ OF_BLOCKS = {
     "bytes that fill a JPEG": JPEG[:2] + b"\xff" * MOST_BLOCKS + JPEG[2:],
     "bytes that fill a JPEG's scan": JPEG[:-2] + b"\xff" * MOST_BLOCKS + JPEG[-2:],
     "a GIF's extensions": GIF[:-1][: GIF.index(b",")] + b"!\xfe\1a\0" * MOST_BLOCKS + b",",
+    "a WebP's chunks": b"RIFF\xff\xff\xff\0WEBP" + b"junk\0\0\0\0" * (MOST_BLOCKS + 1),
     "bytes before a GIF's frame": GIF[: GIF.index(b",")] + bytes(MOST_BLOCKS + 1) + b",",
 }
 
@@ -52,6 +53,14 @@ def test_a_jpeg_is_decoded_by_a_hundred_scans_at_most():
     assert pixels_of(with_scans(MOST_SCANS)).shape == (224, 224, 3)
     with pytest.raises(InputError, match="more than 100 scans. Save it as a baseline JPEG"):
         pixel_count(with_scans(MOST_SCANS + 1))
+
+
+def test_a_jpeg_has_the_exif_of_one_segment_and_of_one_more():
+    exif, other = (b"\xff\xe1\0\x08" + name for name in (b"Exif\0\0", b"http:/"))
+    assert pixels_of(JPEG[:2] + exif * MOST_EXIF + other * 9 + JPEG[2:]).shape == (224, 224, 3)
+    for read in (pixels_of, pixel_count):
+        with pytest.raises(InputError, match="more than 2 segments of EXIF. Save it anew"):
+            read(JPEG[:2] + exif * (MOST_EXIF + 1) + JPEG[2:])
 
 
 @pytest.mark.parametrize("kind", FORMATS)
