@@ -14,6 +14,7 @@ from cog_adapt.server.api.adapters import AdapterRoutes
 from cog_adapt.server.api.dependencies import ServerParts
 from cog_adapt.server.api.forgetting import ForgettingRoutes
 from cog_adapt.server.api.history import HistoryRoutes
+from cog_adapt.server.api.operations import operation_id
 from cog_adapt.server.api.page import PageRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
@@ -102,6 +103,7 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
         telemetry=traces.fastapi,
+        generate_unique_id_function=operation_id,
         exception_handlers=exception_handlers(strict=settings.strict_cog),
     )
     _add_routes(app, settings)

@@ -66,17 +66,23 @@ _LOOKS = (400, 404, 503)
 _ACTS = (*_LOOKS, 429, 500, 504, 507)
 
 _OF_UPLOAD = {
+    "name": "create",
     "response_model": Adapter,
     "status_code": 201,
     "responses": NO_ADAPTER | adapter_refusals(404, 408, 413, 429, 500, 503, 504, 507),
     "openapi_extra": UPLOAD,
 }
 _OF_CHANGE = {
+    "name": "update",
     "response_model": Adapter,
     "responses": adapter_refusals(*_ACTS, 403, 408, 413, 415),
     "openapi_extra": CHANGES,
 }
-_OF_REMOVAL = {"response_model": Removed, "responses": adapter_refusals(*_ACTS, 403)}
+_OF_REMOVAL = {
+    "name": "delete",
+    "response_model": Removed,
+    "responses": adapter_refusals(*_ACTS, 403),
+}
 
 
 class AdapterRoutes:
@@ -89,8 +95,16 @@ class AdapterRoutes:
         """Return the routes."""
         router, one = APIRouter(), "/adapters/{reference}"
         read = ["GET", "HEAD"]
-        of_page = {"response_model": AdapterPage, "responses": adapter_refusals(404, 503)}
-        of_one = {"response_model": Adapter, "responses": adapter_refusals(*_LOOKS)}
+        of_page = {
+            "name": "list",
+            "response_model": AdapterPage,
+            "responses": adapter_refusals(404, 503),
+        }
+        of_one = {
+            "name": "get",
+            "response_model": Adapter,
+            "responses": adapter_refusals(*_LOOKS),
+        }
         of_file = {"response_class": Response, "responses": FILE | adapter_refusals(*_ACTS)}
         routes: tuple[tuple[str, list[str], Callable[..., Awaitable[Response]], Any], ...] = (
             ("/adapters", read, self.page, of_page),

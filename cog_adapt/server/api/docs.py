@@ -37,11 +37,12 @@ _POLICY = (
 _INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 
 
-router = APIRouter()
+router = APIRouter(tags=["server"])
 
 
 @router.api_route(
     "/docs",
+    name="docs",
     methods=["GET", "HEAD"],
     response_class=HTMLResponse,
 )

@@ -39,6 +39,7 @@ async def _forgetting(request: Request) -> Forgetting:
 
 ForgettingDep = Annotated[Forgetting, Depends(_forgetting)]
 _DESCRIBED: dict[str, Any] = {
+    "name": "delete",
     "methods": ["DELETE"],
     "response_model": Forgotten,
     "responses": refusals(400, 404, 409, 503),

@@ -29,7 +29,7 @@ _SELF_TEST_SECONDS = 600.0
 _READ = ["GET", "HEAD"]
 _LATER = {"Retry-After": "5"}
 _FAILED: Responses = {503: {"model": Report, "description": "It failed, or the model is not ready"}}
-router = APIRouter()
+router = APIRouter(tags=["server"])
 
 
 # Cog's own document contains this route
@@ -93,19 +93,24 @@ async def openapi(request: Request, service: ServiceDep) -> Response:
     if service.settings.strict_cog:
         return json_response(service.schema())
     # In a thread: FastAPI's part is built at the first request, which takes some 30 ms.
-    document = await asyncio.to_thread(whole_document, request.app, service.schema())
+    needs_key = service.settings.api_keys_file is not None
+    document = await asyncio.to_thread(
+        whole_document, request.app, service.schema(), needs_key=needs_key
+    )
     return json_response(document)
 
 
 @router.api_route(
-    "/selftest", methods=_READ, response_model=Report, responses=refusals(404) | _FAILED
+    "/selftest", name="get", methods=_READ, response_model=Report, responses=refusals(404) | _FAILED
 )
 async def self_test(monitor: MonitorDep) -> Response:
     """Return the latest report of the gradient self-test."""
     return _latest(monitor)
 
 
-@router.post("/selftest", response_model=Report, responses=refusals(404, 500, 504) | _FAILED)
+@router.post(
+    "/selftest", name="run", response_model=Report, responses=refusals(404, 500, 504) | _FAILED
+)
 async def run_self_test(service: ServiceDep, monitor: MonitorDep, metrics: MetricsDep) -> Response:
     """Run the gradient self-test again, between two steps of running work."""
     if service.worker.state != "ready":

@@ -91,9 +91,9 @@ _FOLLOWS: dict[str, Any] = {"response_class": Response, "responses": STREAM | _L
 
 
 def _link_to_cancel(noun: str) -> Responses:
-    operation = f"cancel_{noun}s__{noun}_id__cancel_post"
     parameters = {f"{noun}_id": "$response.body#/id"}
-    return {200: {"links": {"cancel": {"operationId": operation, "parameters": parameters}}}}
+    link = {"operationId": f"{noun}s.cancel", "parameters": parameters}
+    return {200: {"links": {"cancel": link}}}
 
 
 class HistoryRoutes:
@@ -110,8 +110,16 @@ class HistoryRoutes:
         """Return the routes."""
         router, noun = APIRouter(), NOUNS[self._kind]
         path, one = f"/{noun}s", f"/{noun}s/{{{noun}_id}}"
-        of_page: dict[str, Any] = {"response_model": Page, "responses": refusals(404, 503)}
-        of_one = {"response_model": Run, "responses": _link_to_cancel(noun) | _LOOKS}
+        of_page: dict[str, Any] = {
+            "name": "list",
+            "response_model": Page,
+            "responses": refusals(404, 503),
+        }
+        of_one = {
+            "name": "get",
+            "response_model": Run,
+            "responses": _link_to_cancel(noun) | _LOOKS,
+        }
         of_webhooks = {"response_model": Deliveries, "responses": _LOOKS}
         of_webhook = {"response_model": Delivery, "responses": _LOOKS, "methods": ["POST"]}
         routes: tuple[tuple[str, Callable[..., Awaitable[Response]], dict[str, Any]], ...] = (

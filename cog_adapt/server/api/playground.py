@@ -21,7 +21,11 @@ router = APIRouter(prefix="/playground")
 
 
 @router.api_route(
-    "/examples.json", methods=_READ, response_model=list[ExampleRequest], responses=refusals(500)
+    "/examples.json",
+    name="examples",
+    methods=_READ,
+    response_model=list[ExampleRequest],
+    responses=refusals(500),
 )
 async def example_requests() -> Response:
     """Return example requests to the predictor; an empty list without any."""

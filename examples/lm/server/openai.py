@@ -45,17 +45,17 @@ class _Route(APIRoute):
         return answer
 
 
-router = APIRouter(route_class=_Route)
+router = APIRouter(route_class=_Route, tags=["openai"])
 
 
-@router.get("/v1/models", response_model=None)
+@router.get("/v1/models", name="list", response_model=None)
 async def models(request: Request) -> Response:
     """List the base, and the adapters that the caller may name as `model`."""
     data = [_model(BASE), *map(_of_adapter, await find_adapters(request))]
     return JSONResponse({"object": "list", "data": data})
 
 
-@router.get("/v1/models/{model}", response_model=None)
+@router.get("/v1/models/{model}", name="get", response_model=None)
 async def model(request: Request, model: str) -> Response:
     """Return one model."""
     if model == BASE:
@@ -75,13 +75,13 @@ def _model(name: str, created: int = 0, owner: str = "") -> dict[str, Any]:
     return {"id": name, "object": "model", "created": created, "owned_by": owner}
 
 
-@router.post("/v1/chat/completions", response_model=None)
+@router.post("/v1/chat/completions", name="create", response_model=None)
 async def chat(request: Request, asked: ChatAsked) -> Response:
     """Answer messages."""
     return await _answered(request, asked, _Chat("chatcmpl", "chat.completion"))
 
 
-@router.post("/v1/completions", response_model=None)
+@router.post("/v1/completions", name="create", response_model=None)
 async def completions(request: Request, asked: TextAsked) -> Response:
     """Go on with a text."""
     return await _answered(request, asked, _Text("cmpl", "text_completion"))

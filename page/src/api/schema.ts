@@ -11,8 +11,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Root */
-        get: operations["root__get"];
+        /**
+         * Root
+         * @description Return the paths of the server's endpoints.
+         */
+        get: operations["server.root"];
         put?: never;
         post?: never;
         delete?: never;
@@ -29,16 +32,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Page
+         * List
          * @description Return a page of adapters that the caller may use, newest first.
          */
-        get: operations["page_adapters_get"];
+        get: operations["adapters.list"];
         put?: never;
         /**
-         * Take
+         * Create
          * @description Check and store the adapter in a file, for the caller's owner.
          */
-        post: operations["take_adapters_post"];
+        post: operations["adapters.create"];
         delete?: never;
         options?: never;
         head?: never;
@@ -53,24 +56,24 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show
+         * Get
          * @description Return one adapter: by its id, by its name for the latest version, or by NAME@vN.
          */
-        get: operations["show_adapters__reference__get"];
+        get: operations["adapters.get"];
         put?: never;
         post?: never;
         /**
-         * Remove
+         * Delete
          * @description Remove an adapter; the answer names the adapters made from it, which stay.
          */
-        delete: operations["remove_adapters__reference__delete"];
+        delete: operations["adapters.delete"];
         options?: never;
         head?: never;
         /**
-         * Change
+         * Update
          * @description Change an adapter's name, notes, pin, sharing, expiry or owner.
          */
-        patch: operations["change_adapters__reference__patch"];
+        patch: operations["adapters.update"];
         trace?: never;
     };
     "/adapters/{reference}/download": {
@@ -84,7 +87,7 @@ export interface paths {
          * Download
          * @description Return an adapter as a file; only its owner gets the receipt.
          */
-        get: operations["download_adapters__reference__download_get"];
+        get: operations["adapters.download"];
         put?: never;
         post?: never;
         delete?: never;
@@ -101,10 +104,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Page
+         * Docs
          * @description Return the OpenAPI document as a page, to read and try.
          */
-        get: operations["page_docs_get"];
+        get: operations["server.docs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -120,8 +123,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Healthcheck */
-        get: operations["healthcheck_health_check_get"];
+        /**
+         * Healthcheck
+         * @description Return the state of the model and of its setup.
+         */
+        get: operations["server.health_check"];
         put?: never;
         post?: never;
         delete?: never;
@@ -141,7 +147,7 @@ export interface paths {
          * Healthz
          * @description Answer a liveness check: the front process answers.
          */
-        get: operations["healthz_healthz_get"];
+        get: operations["server.healthz"];
         put?: never;
         post?: never;
         delete?: never;
@@ -161,7 +167,7 @@ export interface paths {
          * Metrics
          * @description Return numbers for Prometheus.
          */
-        get: operations["metrics_metrics_get"];
+        get: operations["server.metrics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -181,7 +187,7 @@ export interface paths {
          * Openapi
          * @description Return the OpenAPI document.
          */
-        get: operations["openapi_openapi_json_get"];
+        get: operations["server.openapi"];
         put?: never;
         post?: never;
         delete?: never;
@@ -201,10 +207,10 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Forget All
+         * Delete
          * @description Forget all runs of an owner of the kinds that the key opens; `-`: runs without an owner.
          */
-        delete: operations["forget_all_owners__owner__data_delete"];
+        delete: operations["owners.data.delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -218,10 +224,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Example Requests
+         * Examples
          * @description Return example requests to the predictor; an empty list without any.
          */
-        get: operations["example_requests_playground_examples_json_get"];
+        get: operations["playground.examples"];
         put?: never;
         post?: never;
         delete?: never;
@@ -241,7 +247,7 @@ export interface paths {
          * Server
          * @description Return the server's present figures, and the scopes of the request's key.
          */
-        get: operations["server_playground_server_json_get"];
+        get: operations["playground.server"];
         put?: never;
         post?: never;
         delete?: never;
@@ -258,16 +264,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Page
+         * List
          * @description Return a page of records, newest first.
          */
-        get: operations["page_predictions_get"];
+        get: operations["predictions.list"];
         put?: never;
         /**
          * Predict
          * @description Run a single prediction on the model
          */
-        post: operations["predict_predictions_post"];
+        post: operations["predictions.create"];
         delete?: never;
         options?: never;
         head?: never;
@@ -282,21 +288,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show
+         * Get
          * @description Return one record, finished or not.
          */
-        get: operations["show_predictions__prediction_id__get"];
+        get: operations["predictions.get"];
         /**
-         * Once
+         * Create Once
          * @description Start a run once: a repeated id is answered from its record.
          */
-        put: operations["once_predictions__prediction_id__put"];
+        put: operations["predictions.create_once"];
         post?: never;
         /**
-         * Forget
+         * Delete
          * @description Forget an ended run, with its input, output, logs, events, webhooks and files.
          */
-        delete: operations["forget_predictions__prediction_id__delete"];
+        delete: operations["predictions.delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -315,7 +321,7 @@ export interface paths {
          * Cancel
          * @description Cancel a run that has not ended.
          */
-        post: operations["cancel_predictions__prediction_id__cancel_post"];
+        post: operations["predictions.cancel"];
         delete?: never;
         options?: never;
         head?: never;
@@ -333,7 +339,7 @@ export interface paths {
          * Deliveries
          * @description Return the run's webhooks, and the state of each.
          */
-        get: operations["deliveries_predictions__prediction_id__deliveries_get"];
+        get: operations["predictions.deliveries"];
         put?: never;
         post?: never;
         delete?: never;
@@ -355,7 +361,7 @@ export interface paths {
          * Redeliver
          * @description Send a webhook once more.
          */
-        post: operations["redeliver_predictions__prediction_id__deliveries__delivery_id__redeliver_post"];
+        post: operations["predictions.deliveries.redeliver"];
         delete?: never;
         options?: never;
         head?: never;
@@ -373,7 +379,7 @@ export interface paths {
          * Events
          * @description Stream live events, and earlier ones from `Last-Event-ID` on.
          */
-        get: operations["events_predictions__prediction_id__events_get"];
+        get: operations["predictions.events"];
         put?: never;
         post?: never;
         delete?: never;
@@ -393,7 +399,7 @@ export interface paths {
          * Stream
          * @description Stream the same events for Replicate's clients, under the names of its platform.
          */
-        get: operations["stream_predictions__prediction_id__stream_get"];
+        get: operations["predictions.stream"];
         put?: never;
         post?: never;
         delete?: never;
@@ -413,7 +419,7 @@ export interface paths {
          * Readyz
          * @description Answer a readiness check: 200 if the server accepts requests, else 503 and the reason.
          */
-        get: operations["readyz_readyz_get"];
+        get: operations["server.readyz"];
         put?: never;
         post?: never;
         delete?: never;
@@ -430,16 +436,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Self Test
+         * Get
          * @description Return the latest report of the gradient self-test.
          */
-        get: operations["self_test_selftest_get"];
+        get: operations["selftest.get"];
         put?: never;
         /**
-         * Run Self Test
+         * Run
          * @description Run the gradient self-test again, between two steps of running work.
          */
-        post: operations["run_self_test_selftest_post"];
+        post: operations["selftest.run"];
         delete?: never;
         options?: never;
         head?: never;
@@ -459,7 +465,7 @@ export interface paths {
          * Shutdown
          * @description End the server, as SIGTERM does.
          */
-        post: operations["shutdown_shutdown_post"];
+        post: operations["server.shutdown"];
         delete?: never;
         options?: never;
         head?: never;
@@ -481,10 +487,10 @@ export interface components {
             text: string;
         };
         /**
-         * Adapter
+         * MirrorAdapter
          * @description An adapter's metadata; with fewer fields for an owner that it is only shared with.
          */
-        "Mirror.Adapter": {
+        MirrorAdapter: {
             /** Base */
             base?: string | null;
             /** Bytes */
@@ -552,28 +558,28 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * AdapterPage
+         * MirrorAdapterPage
          * @description A page of adapters, newest first, and the cursor of the next page.
          */
-        "Mirror.AdapterPage": {
+        MirrorAdapterPage: {
             /** Next */
             next: string | null;
             /** Results */
-            results: components["schemas"]["Mirror.Adapter"][];
+            results: components["schemas"]["MirrorAdapter"][];
         };
         /**
-         * Deliveries
+         * MirrorDeliveries
          * @description All webhooks of one run.
          */
-        "Mirror.Deliveries": {
+        MirrorDeliveries: {
             /** Results */
-            results: components["schemas"]["Mirror.Delivery"][];
+            results: components["schemas"]["MirrorDelivery"][];
         };
         /**
-         * Delivery
+         * MirrorDelivery
          * @description A webhook: owed, received, or given up.
          */
-        "Mirror.Delivery": {
+        MirrorDelivery: {
             /** Attempts */
             attempts: number;
             /**
@@ -606,10 +612,10 @@ export interface components {
             url: string;
         };
         /**
-         * Document
+         * MirrorDocument
          * @description An OpenAPI document.
          */
-        "Mirror.Document": {
+        MirrorDocument: {
             /** Components */
             components: {
                 [key: string]: unknown;
@@ -626,10 +632,10 @@ export interface components {
             };
         };
         /**
-         * Error
+         * MirrorError
          * @description The reason of a refused request.
          */
-        "Mirror.Error": {
+        MirrorError: {
             /** Error */
             error: string;
             /**
@@ -639,10 +645,10 @@ export interface components {
             status?: "failed";
         };
         /**
-         * Event
+         * MirrorEvent
          * @description One event of a stream; its data is JSON.
          */
-        "Mirror.Event": {
+        MirrorEvent: {
             /** Data */
             data: string;
             /** Event */
@@ -651,10 +657,10 @@ export interface components {
             id?: string;
         };
         /**
-         * ExampleRequest
+         * MirrorExampleRequest
          * @description An example request to the predictor.
          */
-        "Mirror.ExampleRequest": {
+        MirrorExampleRequest: {
             /** Description */
             description: string;
             /** Input */
@@ -670,10 +676,10 @@ export interface components {
             name: string;
         };
         /**
-         * Forgotten
+         * MirrorForgotten
          * @description The numbers of forgotten records.
          */
-        "Mirror.Forgotten": {
+        MirrorForgotten: {
             /**
              * Adapters
              * @description What became of the adapters that it made: `removed`, or why it stays, by id.
@@ -687,10 +693,10 @@ export interface components {
             trainings: number;
         };
         /**
-         * KeyFigures
+         * MirrorKeyFigures
          * @description The scopes of the request's key; without keys, all of them.
          */
-        "Mirror.KeyFigures": {
+        MirrorKeyFigures: {
             /** Name */
             name: string;
             /** Needed */
@@ -701,33 +707,33 @@ export interface components {
             scopes: ("predict" | "train" | "admin")[];
         };
         /**
-         * Liveness
+         * MirrorLiveness
          * @description Whether the front process answers.
          */
-        "Mirror.Liveness": {
+        MirrorLiveness: {
             /** Alive */
             alive: boolean;
         };
         /**
-         * Nothing
+         * MirrorNothing
          * @description An object without properties.
          */
-        "Mirror.Nothing": Record<string, never>;
+        MirrorNothing: Record<string, never>;
         /**
-         * Page
+         * MirrorPage
          * @description A page of records, newest first, and the cursor of the next page.
          */
-        "Mirror.Page": {
+        MirrorPage: {
             /** Next */
             next: string | null;
             /** Results */
-            results: components["schemas"]["Mirror.Run"][];
+            results: components["schemas"]["MirrorRun"][];
         };
         /**
-         * PredictionOfId
+         * MirrorPredictionOfId
          * @description The body of a PUT: its id is in the path.
          */
-        "Mirror.PredictionOfId": {
+        MirrorPredictionOfId: {
             /**
              * Context
              * @description Strings that run() can look at.
@@ -757,10 +763,10 @@ export interface components {
             webhook_events_filter?: ("start" | "output" | "logs" | "completed")[];
         };
         /**
-         * PredictionRequest
+         * MirrorPredictionRequest
          * @description The body of a POST.
          */
-        "Mirror.PredictionRequest": {
+        MirrorPredictionRequest: {
             /**
              * Context
              * @description Strings that run() can look at.
@@ -795,18 +801,18 @@ export interface components {
             webhook_events_filter?: ("start" | "output" | "logs" | "completed")[];
         };
         /**
-         * QueueFigures
+         * MirrorQueueFigures
          * @description The most waiting runs of each kind.
          */
-        "Mirror.QueueFigures": {
+        MirrorQueueFigures: {
             /** Most */
             most: number;
         };
         /**
-         * Readiness
+         * MirrorReadiness
          * @description Whether the server accepts requests, and if not, why.
          */
-        "Mirror.Readiness": {
+        MirrorReadiness: {
             /** Ready */
             ready: boolean;
             /** Records */
@@ -819,30 +825,30 @@ export interface components {
             user_healthcheck_error?: string;
         };
         /**
-         * Removed
+         * MirrorRemoved
          * @description The result of a removal, and the ids of adapters made from the removed one.
          */
-        "Mirror.Removed": {
+        MirrorRemoved: {
             /** Children */
             children: string[];
             /** Removed */
             removed: boolean;
         };
         /**
-         * Report
+         * MirrorReport
          * @description The report of a self-test.
          */
-        "Mirror.Report": {
+        MirrorReport: {
             /** Passed */
             passed?: boolean;
         } & {
             [key: string]: unknown;
         };
         /**
-         * Run
+         * MirrorRun
          * @description A run in progress or ended.
          */
-        "Mirror.Run": {
+        MirrorRun: {
             /**
              * Completed At
              * Format: date-time
@@ -894,18 +900,18 @@ export interface components {
             status: "starting" | "processing" | "succeeded" | "failed" | "canceled";
         };
         /**
-         * ServerFigures
+         * MirrorServerFigures
          * @description The present figures of the server.
          */
-        "Mirror.ServerFigures": {
+        MirrorServerFigures: {
             /** Files */
             files: string | null;
-            key: components["schemas"]["Mirror.KeyFigures"];
+            key: components["schemas"]["MirrorKeyFigures"];
             /** Model */
             model: {
                 [key: string]: number;
             };
-            queue: components["schemas"]["Mirror.QueueFigures"];
+            queue: components["schemas"]["MirrorQueueFigures"];
             /** Records */
             records: string | null;
             /** Status */
@@ -915,13 +921,13 @@ export interface components {
                 [key: string]: string;
             };
             /** Workers */
-            workers: components["schemas"]["Mirror.WorkerFigures"][];
+            workers: components["schemas"]["MirrorWorkerFigures"][];
         };
         /**
-         * SetupFigures
+         * MirrorSetupFigures
          * @description The latest setup of a worker.
          */
-        "Mirror.SetupFigures": {
+        MirrorSetupFigures: {
             /**
              * Completed At
              * Format: date-time
@@ -936,10 +942,10 @@ export interface components {
             started_at: string | null;
         };
         /**
-         * WorkerFigures
+         * MirrorWorkerFigures
          * @description A worker, and the queue before it.
          */
-        "Mirror.WorkerFigures": {
+        MirrorWorkerFigures: {
             /** Crashes */
             crashes: number;
             /**
@@ -951,7 +957,7 @@ export interface components {
             last_crash: string | null;
             /** Running */
             running: number;
-            setup: components["schemas"]["Mirror.SetupFigures"];
+            setup: components["schemas"]["MirrorSetupFigures"];
             /** Slots */
             slots: number;
             /**
@@ -1026,7 +1032,7 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    root__get: {
+    "server.root": {
         parameters: {
             query?: never;
             header?: never;
@@ -1046,7 +1052,7 @@ export interface operations {
             };
         };
     };
-    page_adapters_get: {
+    "adapters.list": {
         parameters: {
             query?: {
                 /** @description At most so many. */
@@ -1076,7 +1082,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.AdapterPage"];
+                    "application/json": components["schemas"]["MirrorAdapterPage"];
                 };
             };
             /** @description There is none, or the predictor keeps no adapters */
@@ -1085,7 +1091,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -1103,12 +1109,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    take_adapters_post: {
+    "adapters.create": {
         parameters: {
             query?: never;
             header?: never;
@@ -1128,7 +1134,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Adapter"];
+                    "application/json": components["schemas"]["MirrorAdapter"];
                 };
             };
             /** @description There is none, or the predictor keeps no adapters */
@@ -1137,7 +1143,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body came too slowly */
@@ -1146,7 +1152,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body is too large */
@@ -1155,7 +1161,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The file is none */
@@ -1173,7 +1179,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The predictor's adapters failed */
@@ -1182,7 +1188,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The model process is not ready, or the records cannot be used */
@@ -1191,7 +1197,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description No answer in time */
@@ -1200,7 +1206,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description No room on the disk */
@@ -1209,12 +1215,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    show_adapters__reference__get: {
+    "adapters.get": {
         parameters: {
             query?: {
                 /** @description Only adapters of this owner. */
@@ -1234,7 +1240,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Adapter"];
+                    "application/json": components["schemas"]["MirrorAdapter"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -1243,7 +1249,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none, or the predictor keeps no adapters */
@@ -1252,7 +1258,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -1270,12 +1276,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    remove_adapters__reference__delete: {
+    "adapters.delete": {
         parameters: {
             query?: {
                 /** @description Only adapters of this owner. */
@@ -1295,7 +1301,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Removed"];
+                    "application/json": components["schemas"]["MirrorRemoved"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -1304,7 +1310,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description It is shared with the caller, who may not change it */
@@ -1313,7 +1319,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none, or the predictor keeps no adapters */
@@ -1322,7 +1328,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -1340,7 +1346,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The predictor's adapters failed */
@@ -1349,7 +1355,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The model process is not ready, or the records cannot be used */
@@ -1358,7 +1364,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description No answer in time */
@@ -1367,7 +1373,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description No room on the disk */
@@ -1376,12 +1382,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    change_adapters__reference__patch: {
+    "adapters.update": {
         parameters: {
             query?: {
                 /** @description Only adapters of this owner. */
@@ -1437,7 +1443,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Adapter"];
+                    "application/json": components["schemas"]["MirrorAdapter"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -1446,7 +1452,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description It is shared with the caller, who may not change it */
@@ -1455,7 +1461,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none, or the predictor keeps no adapters */
@@ -1464,7 +1470,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body came too slowly */
@@ -1473,7 +1479,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body is too large */
@@ -1482,7 +1488,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body is not declared as JSON */
@@ -1491,7 +1497,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -1509,7 +1515,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The predictor's adapters failed */
@@ -1518,7 +1524,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The model process is not ready, or the records cannot be used */
@@ -1527,7 +1533,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description No answer in time */
@@ -1536,7 +1542,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description No room on the disk */
@@ -1545,12 +1551,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    download_adapters__reference__download_get: {
+    "adapters.download": {
         parameters: {
             query?: {
                 /** @description Only adapters of this owner. */
@@ -1582,7 +1588,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none, or the predictor keeps no adapters */
@@ -1591,7 +1597,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -1609,7 +1615,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The predictor's adapters failed */
@@ -1618,7 +1624,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The model process is not ready, or the records cannot be used */
@@ -1627,7 +1633,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description No answer in time */
@@ -1636,7 +1642,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description No room on the disk */
@@ -1645,12 +1651,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    page_docs_get: {
+    "server.docs": {
         parameters: {
             query?: never;
             header?: never;
@@ -1670,7 +1676,7 @@ export interface operations {
             };
         };
     };
-    healthcheck_health_check_get: {
+    "server.health_check": {
         parameters: {
             query?: never;
             header?: never;
@@ -1690,7 +1696,7 @@ export interface operations {
             };
         };
     };
-    healthz_healthz_get: {
+    "server.healthz": {
         parameters: {
             query?: never;
             header?: never;
@@ -1705,12 +1711,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Liveness"];
+                    "application/json": components["schemas"]["MirrorLiveness"];
                 };
             };
         };
     };
-    metrics_metrics_get: {
+    "server.metrics": {
         parameters: {
             query?: never;
             header?: never;
@@ -1730,7 +1736,7 @@ export interface operations {
             };
         };
     };
-    openapi_openapi_json_get: {
+    "server.openapi": {
         parameters: {
             query?: never;
             header?: never;
@@ -1745,7 +1751,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Document"];
+                    "application/json": components["schemas"]["MirrorDocument"];
                 };
             };
             /** @description Not ready, or the records cannot be used */
@@ -1754,12 +1760,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    forget_all_owners__owner__data_delete: {
+    "owners.data.delete": {
         parameters: {
             query?: never;
             header?: never;
@@ -1776,7 +1782,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Forgotten"];
+                    "application/json": components["schemas"]["MirrorForgotten"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -1785,7 +1791,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -1794,7 +1800,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -1803,7 +1809,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -1821,12 +1827,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    example_requests_playground_examples_json_get: {
+    "playground.examples": {
         parameters: {
             query?: never;
             header?: never;
@@ -1841,7 +1847,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.ExampleRequest"][];
+                    "application/json": components["schemas"]["MirrorExampleRequest"][];
                 };
             };
             /** @description The self-test could not be run, or the predictor's own file is wrong */
@@ -1850,12 +1856,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    server_playground_server_json_get: {
+    "playground.server": {
         parameters: {
             query?: never;
             header?: never;
@@ -1870,12 +1876,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.ServerFigures"];
+                    "application/json": components["schemas"]["MirrorServerFigures"];
                 };
             };
         };
     };
-    page_predictions_get: {
+    "predictions.list": {
         parameters: {
             query?: {
                 /** @description Only these. */
@@ -1899,7 +1905,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Page"];
+                    "application/json": components["schemas"]["MirrorPage"];
                 };
             };
             /** @description There is none */
@@ -1908,7 +1914,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -1926,12 +1932,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    predict_predictions_post: {
+    "predictions.create": {
         parameters: {
             query?: never;
             header?: {
@@ -1945,7 +1951,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Mirror.PredictionRequest"];
+                "application/json": components["schemas"]["MirrorPredictionRequest"];
             };
         };
         responses: {
@@ -1964,7 +1970,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Run"];
+                    "application/json": components["schemas"]["MirrorRun"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -1973,7 +1979,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -1982,7 +1988,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description This model does not stream */
@@ -1991,7 +1997,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body came too slowly */
@@ -2000,7 +2006,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -2009,7 +2015,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body is too large */
@@ -2018,7 +2024,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body is not declared as JSON */
@@ -2027,7 +2033,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -2045,7 +2051,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Not ready, or the records cannot be used */
@@ -2054,7 +2060,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The disk is full */
@@ -2063,12 +2069,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    show_predictions__prediction_id__get: {
+    "predictions.get": {
         parameters: {
             query?: {
                 /** @description Whose, for a key with the scope `admin`; others see their own. */
@@ -2088,7 +2094,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Run"];
+                    "application/json": components["schemas"]["MirrorRun"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -2097,7 +2103,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -2106,7 +2112,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -2115,7 +2121,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -2133,12 +2139,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    once_predictions__prediction_id__put: {
+    "predictions.create_once": {
         parameters: {
             query?: never;
             header?: {
@@ -2154,7 +2160,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Mirror.PredictionOfId"];
+                "application/json": components["schemas"]["MirrorPredictionOfId"];
             };
         };
         responses: {
@@ -2166,7 +2172,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Run"];
+                    "application/json": components["schemas"]["MirrorRun"];
                 };
             };
             /** @description Accepted: not finished yet */
@@ -2175,7 +2181,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Run"];
+                    "application/json": components["schemas"]["MirrorRun"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -2184,7 +2190,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -2193,7 +2199,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description This model does not stream */
@@ -2202,7 +2208,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body came too slowly */
@@ -2211,7 +2217,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -2220,7 +2226,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body is too large */
@@ -2229,7 +2235,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The body is not declared as JSON */
@@ -2238,7 +2244,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -2256,7 +2262,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Not ready, or the records cannot be used */
@@ -2265,7 +2271,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The disk is full */
@@ -2274,12 +2280,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    forget_predictions__prediction_id__delete: {
+    "predictions.delete": {
         parameters: {
             query?: {
                 /** @description Whose, for a key with the scope `admin`; others see their own. */
@@ -2299,7 +2305,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Forgotten"];
+                    "application/json": components["schemas"]["MirrorForgotten"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -2308,7 +2314,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -2317,7 +2323,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -2326,7 +2332,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -2344,12 +2350,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    cancel_predictions__prediction_id__cancel_post: {
+    "predictions.cancel": {
         parameters: {
             query?: never;
             header?: never;
@@ -2375,7 +2381,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -2384,7 +2390,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Nothing"];
+                    "application/json": components["schemas"]["MirrorNothing"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -2393,7 +2399,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -2407,7 +2413,7 @@ export interface operations {
             };
         };
     };
-    deliveries_predictions__prediction_id__deliveries_get: {
+    "predictions.deliveries": {
         parameters: {
             query?: {
                 /** @description Whose, for a key with the scope `admin`; others see their own. */
@@ -2427,7 +2433,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Deliveries"];
+                    "application/json": components["schemas"]["MirrorDeliveries"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -2436,7 +2442,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -2445,7 +2451,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -2454,7 +2460,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -2472,12 +2478,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    redeliver_predictions__prediction_id__deliveries__delivery_id__redeliver_post: {
+    "predictions.deliveries.redeliver": {
         parameters: {
             query?: {
                 /** @description Whose, for a key with the scope `admin`; others see their own. */
@@ -2498,7 +2504,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Delivery"];
+                    "application/json": components["schemas"]["MirrorDelivery"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -2507,7 +2513,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -2516,7 +2522,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -2525,7 +2531,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -2543,12 +2549,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    events_predictions__prediction_id__events_get: {
+    "predictions.events": {
         parameters: {
             query?: {
                 /** @description Whose, for a key with the scope `admin`; others see their own. */
@@ -2571,7 +2577,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["Mirror.Event"];
+                    "text/event-stream": components["schemas"]["MirrorEvent"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -2580,7 +2586,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -2589,7 +2595,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -2598,7 +2604,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -2616,12 +2622,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    stream_predictions__prediction_id__stream_get: {
+    "predictions.stream": {
         parameters: {
             query?: {
                 /** @description Whose, for a key with the scope `admin`; others see their own. */
@@ -2644,7 +2650,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["Mirror.Event"];
+                    "text/event-stream": components["schemas"]["MirrorEvent"];
                 };
             };
             /** @description The body is not JSON, or the id not UTF-8 */
@@ -2653,7 +2659,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description There is none */
@@ -2662,7 +2668,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The id is in use with another input or by several owners, or all slots are */
@@ -2671,7 +2677,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description Validation Error */
@@ -2689,12 +2695,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    readyz_readyz_get: {
+    "server.readyz": {
         parameters: {
             query?: never;
             header?: never;
@@ -2709,7 +2715,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Readiness"];
+                    "application/json": components["schemas"]["MirrorReadiness"];
                 };
             };
             /** @description Not ready */
@@ -2718,12 +2724,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Readiness"];
+                    "application/json": components["schemas"]["MirrorReadiness"];
                 };
             };
         };
     };
-    self_test_selftest_get: {
+    "selftest.get": {
         parameters: {
             query?: never;
             header?: never;
@@ -2738,7 +2744,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Report"];
+                    "application/json": components["schemas"]["MirrorReport"];
                 };
             };
             /** @description There is none */
@@ -2747,7 +2753,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description It failed, or the model is not ready */
@@ -2756,12 +2762,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Report"];
+                    "application/json": components["schemas"]["MirrorReport"];
                 };
             };
         };
     };
-    run_self_test_selftest_post: {
+    "selftest.run": {
         parameters: {
             query?: never;
             header?: never;
@@ -2776,7 +2782,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Report"];
+                    "application/json": components["schemas"]["MirrorReport"];
                 };
             };
             /** @description There is none */
@@ -2785,7 +2791,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description The self-test could not be run, or the predictor's own file is wrong */
@@ -2794,7 +2800,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
             /** @description It failed, or the model is not ready */
@@ -2803,7 +2809,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Report"];
+                    "application/json": components["schemas"]["MirrorReport"];
                 };
             };
             /** @description No self-test in time */
@@ -2812,12 +2818,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Error"];
+                    "application/json": components["schemas"]["MirrorError"];
                 };
             };
         };
     };
-    shutdown_shutdown_post: {
+    "server.shutdown": {
         parameters: {
             query?: never;
             header?: never;
@@ -2832,7 +2838,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Mirror.Nothing"];
+                    "application/json": components["schemas"]["MirrorNothing"];
                 };
             };
         };

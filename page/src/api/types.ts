@@ -3,19 +3,19 @@ import type { components } from './schema';
 
 type Schemas = components['schemas'];
 
-export type RunRecord = Schemas['Mirror.Run'];
-export type RunPage = Schemas['Mirror.Page'];
+export type RunRecord = Schemas['MirrorRun'];
+export type RunPage = Schemas['MirrorPage'];
 export type Status = RunRecord['status'];
-export type Adapter = Schemas['Mirror.Adapter'];
-export type AdapterPage = Schemas['Mirror.AdapterPage'];
-export type ServerFigures = Schemas['Mirror.ServerFigures'];
-export type WorkerFigures = Schemas['Mirror.WorkerFigures'];
+export type Adapter = Schemas['MirrorAdapter'];
+export type AdapterPage = Schemas['MirrorAdapterPage'];
+export type ServerFigures = Schemas['MirrorServerFigures'];
+export type WorkerFigures = Schemas['MirrorWorkerFigures'];
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type Values = Record<string, Json>;
 /** Which of the two is run; also the first part of its path. */
 export type Kind = 'predictions' | 'trainings';
 
-export type ExampleRequest = Omit<Schemas['Mirror.ExampleRequest'], 'input'> & { input: Values };
+export type ExampleRequest = Omit<Schemas['MirrorExampleRequest'], 'input'> & { input: Values };
 
 export interface Health {
   status: string;

@@ -563,6 +563,7 @@ HOSTILE = {
     "brackets alone": ("[" * 30_000_000, "more than 50,000 brackets"),
     "lines alone": (f"{ROW}\n" + "\n" * 9_000_000, "more than 1,000,000 lines"),
     "a header of commas": ("," * 900_000, "900,001 columns, the limit is 1,000"),
+    "a column too many": ("," * 1_000, "1,001 columns, the limit is 1,000"),
     "a row of columns": (
         '[{"text": "a", "label": "b"' + "".join(f',"{n}":1' for n in range(1_000)) + "}]",
         "row 1: 1,002 columns, the limit is 1,000",

@@ -7,6 +7,7 @@ import cog
 import jsonschema
 import pytest
 from cog import BasePredictor, Input
+from fastapi import APIRouter
 from jsonschema_rs import Draft4Validator
 
 from cog_adapt.server.api.openapi import whole_document
@@ -57,7 +58,7 @@ def lost_in(mine, cogs, place=""):
 
 
 @pytest.mark.parametrize("noun", ["Prediction", "Training"])
-@pytest.mark.parametrize("body", ["Mirror.{}Request", "Mirror.{}OfId"])
+@pytest.mark.parametrize("body", ["Mirror{}Request", "Mirror{}OfId"])
 def test_a_body_has_the_inputs_of_the_model_and_no_others(noun, body):
     _, mine = documents(Plain, train)
     schemas = mine["components"]["schemas"]
@@ -72,24 +73,48 @@ def test_a_body_has_the_inputs_of_the_model_and_no_others(noun, body):
 
 
 @pytest.mark.parametrize("predict", [Plain, Streaming, None])
-def test_nothing_of_cogs_is_lost_but_the_loose_bodies(predict):
+def test_nothing_of_cogs_is_lost_but_the_loose_bodies_and_the_ids(predict):
     cogs, mine = documents(predict, train)
     body = "post requestBody content application/json schema $ref"
     kinds = [kind for kind in ("/predictions", "/trainings") if kind in cogs["paths"]]
-    assert list(lost_in(mine, cogs)) == [f"paths {kind} {body}" for kind in kinds]
+    ids = {
+        f"paths {path} {method} operationId"
+        for path, item in cogs["paths"].items()
+        for method in item
+    }
+    lost = set(lost_in(mine, cogs)) - {"components schemas TrainingOutput title"}
+    assert lost == {f"paths {kind} {body}" for kind in kinds} | ids
 
 
-def test_cogs_components_stay_as_they_are():
+def test_cogs_components_stay_as_they_are_but_for_a_title_that_is_there_twice():
     cogs, mine = documents(Plain, train)
     for name, component in cogs["components"]["schemas"].items():
-        assert mine["components"]["schemas"][name] == component
+        own_title = {"title": name} if name == "TrainingOutput" else {}
+        assert mine["components"]["schemas"][name] == component | own_title
 
 
-def test_no_component_beyond_cogs_can_be_named_like_an_input():
-    cogs, mine = documents(Plain, train)
-    added = mine["components"]["schemas"].keys() - cogs["components"]["schemas"].keys()
-    assert added
-    assert not any(name.isidentifier() for name in added)
+class Clashing(BasePredictor):
+    def predict(self, MirrorRun: str = Input(default="a", choices=["a", "b"])) -> str:
+        return MirrorRun
+
+
+def test_a_component_beyond_cogs_is_never_named_like_an_input():
+    cogs, mine = documents(Clashing, train)
+    schemas = mine["components"]["schemas"]
+    assert schemas["MirrorRun"] == cogs["components"]["schemas"]["MirrorRun"]
+    shown = operations_of(mine)["GET /predictions/{prediction_id}"]["responses"]["200"]
+    (reference,) = shown["content"]["application/json"]["schema"].values()
+    assert schemas[reference.removeprefix("#/components/schemas/")]["properties"]["queue_position"]
+
+
+def test_each_component_has_a_name_and_a_class_of_its_own():
+    _, mine = documents(Plain, train)
+    schemas = mine["components"]["schemas"]
+    assert not [name for name in schemas if not name.isidentifier()]
+    assert {name: schema["title"] for name, schema in schemas.items()} == {n: n for n in schemas}
+    assert schemas["MirrorPage"]["properties"]["results"]["items"] == {
+        "$ref": "#/components/schemas/MirrorRun"
+    }
 
 
 def test_cogs_document_is_not_touched():
@@ -124,7 +149,7 @@ def test_every_reference_and_link_leads_somewhere():
     _, mine = documents(Streaming, train)
     operations = operations_of(mine)
     names = [operation["operationId"] for operation in operations.values()]
-    assert "once_predictions__prediction_id__put" in names
+    assert "predictions.create_once" in names
     assert len(names) == len(set(names))
     for key, value in walk(mine):
         if key == "$ref":
@@ -145,7 +170,7 @@ def test_a_body_is_required_exactly_where_an_input_is():
         _, mine = documents(predict)
         for name in ("POST /predictions", "PUT /predictions/{prediction_id}"):
             assert operations_of(mine)[name]["requestBody"].get("required") is is_required
-        body = mine["components"]["schemas"]["Mirror.PredictionRequest"]
+        body = mine["components"]["schemas"]["MirrorPredictionRequest"]
         assert body.get("required") == (["input"] if is_required else None)
 
 
@@ -163,7 +188,7 @@ def test_a_wrong_value_is_answered_as_cog_does():
     for name in ("GET /predictions", "PUT /predictions/{prediction_id}"):
         found = operations_of(mine)[name]["responses"]["422"]["content"]["application/json"]
         assert found["schema"] == {"$ref": "#/components/schemas/HTTPValidationError"}
-    assert "Mirror.HTTPValidationError" not in mine["components"]["schemas"]
+    assert "MirrorHTTPValidationError" not in mine["components"]["schemas"]
 
 
 def parameter(document, operation, name):
@@ -199,7 +224,7 @@ def test_nothing_in_the_document_is_of_a_later_openapi():
     ]
     assert later == []
     for name, component in mine["components"]["schemas"].items():
-        if name.startswith("Mirror."):
+        if name.startswith("Mirror"):
             jsonschema.Draft4Validator.check_schema(component)
 
 
@@ -207,7 +232,7 @@ def test_a_body_of_a_put_has_no_id():
     _, mine = documents(Plain, train)
     for noun in ("Prediction", "Training"):
         bodies = [
-            mine["components"]["schemas"][f"Mirror.{noun}{end}"] for end in ("Request", "OfId")
+            mine["components"]["schemas"][f"Mirror{noun}{end}"] for end in ("Request", "OfId")
         ]
         assert ["id" in body["properties"] for body in bodies] == [True, False]
         inputs = "Input" if noun == "Prediction" else "TrainingInput"
@@ -220,7 +245,7 @@ def test_a_replayed_answer_and_what_can_be_done_next_are_described():
     once = operations_of(mine)["PUT /predictions/{prediction_id}"]["responses"]
     assert once["200"]["headers"]["Idempotent-Replayed"]["schema"]["enum"] == ["true"]
     for status in ("200", "202"):
-        assert set(once[status]["links"]) == {"show", "events", "deliveries", "once"}
+        assert set(once[status]["links"]) == {"get", "events", "deliveries", "create_once"}
     shown = operations_of(mine)["GET /predictions/{prediction_id}"]["responses"]["200"]
     assert set(shown["links"]) == {"cancel"}
 
@@ -235,5 +260,59 @@ def test_a_route_of_ones_own_is_listed():
 
     listed = whole_document(app, openapi_schema(Plain))["paths"]["/queue"]["get"]
     assert listed["description"] == "Return how many wait."
+    assert (listed["operationId"], listed["tags"]) == ("queue.queue", ["queue"])
     content = listed["responses"]["200"]["content"]["application/json"]
     assert content["schema"]["type"] == "object"
+
+
+def test_every_operation_is_named_by_its_path_and_grouped():
+    _, mine = documents(Plain, train)
+    operations = operations_of(mine)
+    named = {name: (each["operationId"], each["tags"]) for name, each in operations.items()}
+    expected = {
+        "GET /": ("server.root", ["server"]),
+        "GET /openapi.json": ("server.openapi", ["server"]),
+        "POST /selftest": ("selftest.run", ["server"]),
+        "GET /predictions": ("predictions.list", ["predictions"]),
+        "POST /predictions": ("predictions.create", ["predictions"]),
+        "GET /predictions/{prediction_id}": ("predictions.get", ["predictions"]),
+        "POST /trainings/{training_id}/cancel": ("trainings.cancel", ["trainings"]),
+        "PATCH /adapters/{reference}": ("adapters.update", ["adapters"]),
+        "DELETE /owners/{owner}/data": ("owners.data.delete", ["owners"]),
+    }
+    assert named | expected == named
+    shape = re.compile(r"[a-z]+(\.[a-z_]+)+")
+    assert all(shape.fullmatch(each["operationId"]) for each in operations.values())
+
+
+def test_a_router_of_ones_own_follows_the_same_rule():
+    app, router = create_app(Settings()), APIRouter(tags=["answers"])
+
+    @router.get("/v1/answers", name="list")
+    @router.get("/v1/authors/{author}/answers", name="list")
+    @router.post("/v1/answers/{answer}/retract")
+    async def retract() -> dict[str, int]:
+        return {}
+
+    app.include_router(router)
+    found = operations_of(whole_document(app, openapi_schema(Plain)))
+    own = {name: each["operationId"] for name, each in found.items() if "/v1/" in name}
+    assert own == {
+        "GET /v1/answers": "v1.answers.list",
+        "GET /v1/authors/{author}/answers": "v1.authors.answers.list",
+        "POST /v1/answers/{answer}/retract": "v1.answers.retract",
+    }
+    assert found["GET /v1/answers"]["tags"] == ["answers"]
+
+
+@pytest.mark.parametrize("needs_key", [True, False])
+def test_each_operation_says_whether_it_needs_a_key(needs_key):
+    mine = whole_document(create_app(Settings()), openapi_schema(Plain), needs_key=needs_key)
+    keys = [{"bearer": []}, {"key": []}]
+    expected = keys if needs_key else [{}, *keys]
+    for name, operation in operations_of(mine).items():
+        assert operation.get("security") == (None if name == "GET /healthz" else expected), name
+    schemes = mine["components"]["securitySchemes"]
+    assert (schemes["bearer"]["type"], schemes["bearer"]["scheme"]) == ("http", "bearer")
+    assert (schemes["key"]["in"], schemes["key"]["name"]) == ("header", "X-Api-Key")
+    assert [each["url"] for each in mine["servers"]] == ["."]
