@@ -19,9 +19,9 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 from bench import page_motion
 from bench.page_motion import Moved
 from bench.report import Columns, Report, Spread, arguments
+from cog_adapt import Client
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
-from cog_adapt.server.command.client import Client
 from cog_adapt.server.command.local_server import local_server
 
 ROOT = Path(__file__).parent.parent

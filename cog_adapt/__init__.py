@@ -8,6 +8,8 @@ FastAPI, and a process that runs no model never imports torch.
 # typing is not imported: the folder of this program may hold a typing.py of the user's
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cog_adapt.client import AsyncClient as AsyncClient
+    from cog_adapt.client import Client as Client
     from cog_adapt.command.main import run as run
     from cog_adapt.lm.causal_lm import CausalLM as CausalLM
     from cog_adapt.lm.sampling import TextOptions as TextOptions
@@ -68,8 +70,10 @@ _MODULES = {
     "AdaptationError": "runner.errors",
     "Adapter": "runner.modules.adapters",
     "Answer": "runner.requests.few_shot",
+    "AsyncClient": "client",
     "Batch": "runner.task.task",
     "CausalLM": "lm.causal_lm",
+    "Client": "client",
     "CogServer": "server.command.cog_server",
     "Example": "runner.data.examples",
     "Generation": "runner.inference.growing",

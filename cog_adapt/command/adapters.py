@@ -1,16 +1,18 @@
 """The commands `adapters ls`, `show`, `get`, `receipt`, `put`, `name`, `give` and `rm`."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from cog_adapt.client import Client
 from cog_adapt.command import USAGE_ERROR
 from cog_adapt.runner.errors import InputError as RefusedInput
 from cog_adapt.runner.errors import RunnerError
 from cog_adapt.server.command.adapter_source import AdapterSource, as_json, as_lines
+from cog_adapt.server.command.failures import client_errors
 from cog_adapt.server.command.interrupts import ending_on_signals
 from cog_adapt.server.errors import InputError, ServerError
 
@@ -43,7 +45,7 @@ def ls(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """List adapters, newest first."""
     with _source(url, key) as source:
-        found = list(source.all(owner, name, label))
+        found = list(source.list(name=name, label=label, owner=owner))
         for line in [as_json(found)] if whole else as_lines(found):
             typer.echo(line)
 
@@ -54,7 +56,7 @@ def show(
 ) -> None:
     """Print what is known of an adapter, as JSON."""
     with _source(url, key) as source:
-        typer.echo(as_json(source.show(reference, owner)))
+        typer.echo(as_json(source.get(reference, owner=owner)))
 
 
 @adapters.command()
@@ -68,7 +70,8 @@ def get(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Write an adapter to a file."""
     with _source(url, key) as source:
-        typer.echo(f"written: {source.get(reference, owner, form=form, path=output)}", err=True)
+        written = source.download(reference, output, format=form, owner=owner)
+        typer.echo(f"written: {written}", err=True)
 
 
 @adapters.command()
@@ -81,9 +84,8 @@ def receipt(
 ) -> None:
     """Write how an adapter was made to a file, for `replay`."""
     with _source(url, key) as source:
-        typer.echo(
-            f"written: {source.get(reference, owner, form='receipt', path=output)}", err=True
-        )
+        written = source.download(reference, output, format="receipt", owner=owner)
+        typer.echo(f"written: {written}", err=True)
 
 
 @adapters.command()
@@ -98,10 +100,10 @@ def put(
     Without --url a server is started for that, as `predict` does.
     """
     with _source(url, key) as source:
-        made = source.put(file)
+        made = source.upload(file)
         typer.echo(made["id"])
         if name is not None:
-            source.change(made["id"], made["owner"], {"name": name})
+            source.change(made["id"], {"name": name}, owner=made["owner"])
 
 
 @adapters.command("name")
@@ -114,7 +116,7 @@ def rename(
 ) -> None:
     """Name an adapter, and print the name with its version."""
     with _source(url, key) as source:
-        changed = source.change(reference, owner, {"name": name})
+        changed = source.change(reference, {"name": name}, owner=owner)
         typer.echo(f"{changed['name']}@v{changed['version']}")
 
 
@@ -128,7 +130,7 @@ def give(
 ) -> None:
     """Move an adapter to another owner; at a server with the key of an admin."""
     with _source(url, key) as source:
-        given = source.give(reference, owner, receiver)
+        given = source.give(reference, receiver, owner=owner)
         name = f" {given['name']}@v{given['version']}" if given["name"] else ""
         typer.echo(f"given to {receiver}: {given['id']}{name}", err=True)
 
@@ -143,7 +145,7 @@ def rm(
     """Remove adapters; what was made from them stays, and is named."""
     with _source(url, key) as source:
         for reference in references:
-            children = source.remove(reference, owner)["children"]
+            children = source.remove(reference, owner=owner)["children"]
             made = f"; made from it: {', '.join(children)}" if children else ""
             typer.echo(f"removed: {reference}{made}", err=True)
 
@@ -178,8 +180,5 @@ def _saying_failures() -> Iterator[None]:
 
 @contextmanager
 def _served(url: str, key: str | None) -> Iterator[AdapterSource]:
-    from cog_adapt.server.command.client import Client
-    from cog_adapt.server.command.served_adapters import RemoteAdapters
-
-    with closing(Client(url, key)) as client:
-        yield RemoteAdapters(client)
+    with client_errors(), Client(url, key) as client:
+        yield client.adapters

@@ -2,16 +2,16 @@
 
 import os
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cog_adapt.client import Client, NotFound
 from cog_adapt.command import USAGE_ERROR
 from cog_adapt.runner.errors import InputError as RefusedInput
 from cog_adapt.runner.errors import RunnerError
-from cog_adapt.server.command.client import Client, content
+from cog_adapt.server.command.failures import client_errors
 from cog_adapt.server.command.interrupts import ending_on_signals
 from cog_adapt.server.errors import InputError, ServerError
 
@@ -108,7 +108,7 @@ def _sent(record: str | None, url: str | None, key: str | None) -> Any:  # noqa:
     """
     if record is None or url is None:
         raise InputError("no examples: give a file with --examples, or --record ID with --url.")
-    with closing(Client(url, key)) as client:
+    with client_errors(), Client(url, key) as client:
         inputs = _inputs_of(client, record)
     if not inputs.get("examples"):
         raise InputError(
@@ -120,10 +120,11 @@ def _sent(record: str | None, url: str | None, key: str | None) -> Any:  # noqa:
 
 def _inputs_of(client: Client, record: str) -> dict[str, Any]:
     """Find a record among predictions, then among trainings."""
-    answer = client.request("GET", f"/predictions/{record}")
-    if answer.status_code == 404:
-        answer = client.request("GET", f"/trainings/{record}")
-    found = content(answer).get("input")
+    try:
+        run = client.get(record)
+    except NotFound:
+        run = client.get(record, kind="train")
+    found = run.record.get("input")
     return found if isinstance(found, dict) else {}
 
 

@@ -5,14 +5,16 @@ from pathlib import Path
 
 from cog_adapt.adapter_metadata import MetadataJson
 from cog_adapt.adapter_rule import OPERATOR, SeveralOwners, choose, parse_reference
+from cog_adapt.client.adapters import Format
+from cog_adapt.client.files import write_file
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.storage.budgets import budgets_of
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.server.command.adapter_source import as_json, write_portions
+from cog_adapt.server.command.adapter_source import as_json
+from cog_adapt.server.command.failures import client_errors
 from cog_adapt.server.command.local_server import local_server
-from cog_adapt.server.command.served_adapters import RemoteAdapters
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.middleware.keys import OWNER_NAME
 
@@ -27,15 +29,15 @@ class StoredAdapters:
         folder = settings.weights_dir / "adapters"
         self._store = AdapterStore(folder, budgets_of(settings), remote)
 
-    def all(
-        self, owner: str | None, name: str | None, label: str | None = None
+    def list(
+        self, *, name: str | None = None, label: str | None = None, owner: str | None = None
     ) -> Iterator[MetadataJson]:
         """Read the metadata that lie beside the adapters' files."""
         found = (known.to_json() for known in reversed(self._store.describe(owner)))
         named = (each for each in found if name in (None, each["name"]))
         return (each for each in named if label is None or label in (each["labels"] or ()))
 
-    def show(self, reference: str, owner: str | None) -> MetadataJson:
+    def get(self, reference: str, *, owner: str | None = None) -> MetadataJson:
         """Find an adapter of any owner.
 
         Raises:
@@ -50,33 +52,43 @@ class StoredAdapters:
             raise InputError(f"there is no adapter {reference!r} here; `adapters ls` lists them.")
         return found.to_json()
 
-    def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
+    def download(
+        self,
+        reference: str,
+        path: Path,
+        *,
+        format: Format = "safetensors",
+        owner: str | None = None,
+    ) -> Path:
         """Write an adapter to a file, whole or not at all."""
-        if form == "peft":
+        if format == "peft":
             raise InputError("PEFT's format needs the model: name a server with --url.")
-        found = self.show(reference, owner)
-        if form == "receipt":
-            return self._get_receipt(found, path)
-        adapter = self._store.peek(found["id"], found["owner"])
-        return write_portions(path, f"{adapter.id}.safetensors", iter([adapter.to_bytes()]))
+        found = self.get(reference, owner=owner)
+        is_receipt = format == "receipt"
+        content = self._receipt(found) if is_receipt else self._adapter(found)
+        ending = "receipt.json" if is_receipt else format
+        with client_errors():
+            return write_file(path, f"{found['id']}.{ending}", content)
 
-    def _get_receipt(self, found: MetadataJson, path: Path) -> Path:
+    def _adapter(self, found: MetadataJson) -> bytes:
+        return self._store.peek(found["id"], found["owner"]).to_bytes()
+
+    def _receipt(self, found: MetadataJson) -> bytes:
         decision = self._store.decisions.of_adapter(found["owner"], found["id"])
         if decision is None or not decision.receipt:
             raise InputError(
                 f"adapter {found['id']} has no receipt: it was sent as a file, or is old."
             )
-        written = iter([as_json(decision.receipt).encode()])
-        return write_portions(path, f"{found['id']}.receipt.json", written)
+        return as_json(decision.receipt).encode()
 
-    def put(self, path: Path) -> MetadataJson:
+    def upload(self, path: Path) -> MetadataJson:
         """Start a server in this folder, which checks an adapter against its model."""
-        with local_server("predict", {}) as client:
+        with client_errors(), local_server("predict", {}) as client:
             client.wait_until_ready(_SETUP_SECONDS)
-            return RemoteAdapters(client).put(path)
+            return client.adapters.upload(path)
 
     def change(
-        self, reference: str, owner: str | None, changes: Mapping[str, object]
+        self, reference: str, changes: Mapping[str, object], *, owner: str | None = None
     ) -> MetadataJson:
         """Change an adapter's metadata."""
         found = self._to_change(reference, owner)
@@ -88,7 +100,7 @@ class StoredAdapters:
         )
         return changed.to_json()
 
-    def give(self, reference: str, owner: str | None, receiver: str) -> MetadataJson:
+    def give(self, reference: str, receiver: str, *, owner: str | None = None) -> MetadataJson:
         """Move an adapter to another owner; return its metadata."""
         if not OWNER_NAME.fullmatch(receiver):
             raise InputError(
@@ -104,7 +116,7 @@ class StoredAdapters:
         Raises:
             InputError: there is none; or a running server would not see the change.
         """
-        found = self.show(reference, owner)
+        found = self.get(reference, owner=owner)
         if self._store.is_served():
             raise InputError(
                 "a server, or another command, runs on this folder, and would continue to use "
@@ -112,7 +124,7 @@ class StoredAdapters:
             )
         return found
 
-    def remove(self, reference: str, owner: str | None) -> MetadataJson:
+    def remove(self, reference: str, *, owner: str | None = None) -> MetadataJson:
         """Remove an adapter."""
         found = self._to_change(reference, owner)
         return {"children": self._store.remove(found["id"], found["owner"])}

@@ -272,12 +272,12 @@ def test_a_command_at_the_folder_which_is_the_operators(tmp_path, reference, own
     stored = StoredAdapters(RunnerSettings(weights_dir=tmp_path))
     if meant == SEVERAL:
         with pytest.raises(UsageError, match=r"is of several owners: .*`--owner` of a command"):
-            stored.show(spelled(reference), owner)
+            stored.get(spelled(reference), owner=owner)
     elif meant is None:
         with pytest.raises(UsageError, match="there is no adapter"):
-            stored.show(spelled(reference), owner)
+            stored.get(spelled(reference), owner=owner)
     else:
-        found = stored.show(spelled(reference), owner)
+        found = stored.get(spelled(reference), owner=owner)
         assert LABELS[found["owner"], found["id"]] == meant
     assert OPERATOR.owner not in {owner for owner, *_ in ADAPTERS.values()}
 

@@ -6,61 +6,49 @@ from pathlib import Path
 from typing import Protocol
 
 from cog_adapt.adapter_metadata import MetadataJson
-from cog_adapt.server.errors import StorageError
+from cog_adapt.client.adapters import Format
 
 _LINE = "{id:<16}  {name:<20}  {owner:<12}  {method:<10}  {examples:>8}  {hits:>6}  {created:<19}"
 
 
 class AdapterSource(Protocol):
-    """A source of adapters. An adapter is named by its id, its name, or NAME@vN, for any owner.
+    """A source of adapters: a folder, or a server by `cog_adapt.client.Adapters`.
 
-    Every method raises `InputError`, `UnavailableError` or `StorageError` of the server, or an
-    error of the runner.
+    An adapter is named by its id, its name, or NAME@vN, for any owner. Every method raises
+    `InputError`, `UnavailableError`, a `ClientError`, or an error of the runner.
     """
 
-    def all(
-        self, owner: str | None, name: str | None, label: str | None = None
+    def list(
+        self, *, name: str | None = None, label: str | None = None, owner: str | None = None
     ) -> Iterator[MetadataJson]:
-        """Yield metadata, newest first; of one owner, of a name, or with a label, if given."""
+        """Yield metadata, newest first; of a name, with a label, or of one owner, if given."""
 
-    def show(self, reference: str, owner: str | None) -> MetadataJson:
+    def get(self, reference: str, *, owner: str | None = None) -> MetadataJson:
         """Return an adapter's metadata."""
 
-    def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
+    def download(
+        self,
+        reference: str,
+        path: Path,
+        *,
+        format: Format = "safetensors",
+        owner: str | None = None,
+    ) -> Path:
         """Write an adapter to a file, or into a folder; return the file."""
 
-    def put(self, path: Path) -> MetadataJson:
+    def upload(self, path: Path) -> MetadataJson:
         """Store the adapter of a file; return its metadata."""
 
     def change(
-        self, reference: str, owner: str | None, changes: Mapping[str, object]
+        self, reference: str, changes: Mapping[str, object], *, owner: str | None = None
     ) -> MetadataJson:
         """Change an adapter's metadata; return all of it."""
 
-    def give(self, reference: str, owner: str | None, receiver: str) -> MetadataJson:
+    def give(self, reference: str, receiver: str, *, owner: str | None = None) -> MetadataJson:
         """Give an adapter to another owner; return its new metadata."""
 
-    def remove(self, reference: str, owner: str | None) -> MetadataJson:
+    def remove(self, reference: str, *, owner: str | None = None) -> MetadataJson:
         """Remove an adapter; return the ids of adapters made from it, as `children`."""
-
-
-def write_portions(path: Path, offered: str, portions: Iterator[bytes]) -> Path:
-    """Write a file, or into a folder under the offered name; whole or not at all.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-    target = path / Path(offered).name if path.is_dir() else path
-    part = target.with_name(f"{target.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.writelines(portions)
-        part.replace(target)
-    except OSError as error:
-        raise StorageError(f"{target} cannot be written: {error.strerror}.") from error
-    finally:
-        part.unlink(missing_ok=True)
-    return target
 
 
 def as_lines(found: Iterable[MetadataJson]) -> Iterator[str]:

@@ -6,9 +6,7 @@ string is allowed, else as the text in it. Double quotes make a value literal. A
 times makes a list.
 """
 
-import base64
 import json
-import mimetypes
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.client.files import data_uri
 from cog_adapt.server.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.types import Schema
@@ -155,7 +154,7 @@ def _takes_text(alternatives: Sequence[Schema]) -> bool:
 def _fit_one(value: Value, schema: Schema) -> object:
     kind = schema.get("type", "string")
     if kind == "string":
-        return value.text if value.file is None else data_uri(value.file)
+        return value.text if value.file is None else _uri_of(value.file)
     if value.is_literal:
         raise ValueError(f"allowed: {kind}; leave the quotes out.")
     text = value.text if value.file is None else _text_of(value.file)
@@ -195,14 +194,11 @@ def _text_of(path: Path) -> str:
         raise ValueError(f"the file is no UTF-8 text: {error.reason}.") from error
 
 
-def data_uri(path: Path) -> str:
-    """Return the file as a data URI, whose type follows from the file's extension."""
-    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+def _uri_of(path: Path) -> str:
     try:
-        content = path.read_bytes()
+        return data_uri(path, path.read_bytes())
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def _shown(values: Sequence[Value]) -> str:

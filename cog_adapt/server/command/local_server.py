@@ -11,10 +11,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from cog_adapt.server.command.client import Client
+from cog_adapt.client import Client, Unreachable
 from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.protocol import Kind
@@ -22,10 +23,38 @@ from cog_adapt.server.protocol import Kind
 _PACKAGES = Path(__file__).parents[3]
 STOP_SECONDS = 20.0
 _LOG_LINES = 30
+_PAUSE = 0.1  # s between health checks while the server starts
+
+
+class LocalClient(Client):
+    """A client of a server that was started for it.
+
+    Args:
+        url: the server's root.
+        key: its key.
+        check_process: raises if the server has ended.
+    """
+
+    def __init__(self, url: str, key: str, check_process: Callable[[], None]) -> None:
+        super().__init__(url, key)
+        self._check_process = check_process
+
+    def wait_until_ready(self, seconds: float = 300.0, pause: float = _PAUSE) -> None:
+        """Wait as `Client` does, from before the server listens.
+
+        Raises:
+            UnavailableError: the server has ended; the message ends with its log.
+        """
+        while True:
+            self._check_process()
+            try:
+                return super().wait_until_ready(seconds, pause)
+            except Unreachable:
+                time.sleep(pause)
 
 
 @contextlib.contextmanager
-def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
+def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[LocalClient]:
     """Start a server in the working directory, and stop it at the end.
 
     Args:
@@ -41,11 +70,11 @@ def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
         key, line = make_key("command", ("predict", "train"))
         (folder / "keys").write_text(f"{line}\n")
         process = _start(kind, folder, {**server_environment(folder, port), **variables})
-        client = Client(f"http://127.0.0.1:{port}", key, lambda: _check(process, folder))
+        client = LocalClient(f"http://127.0.0.1:{port}", key, lambda: _check(process, folder))
         try:
             yield client
             _stop(process)
-        except UnavailableError:
+        except (UnavailableError, Unreachable):
             _check(process, folder)
             raise
         finally:

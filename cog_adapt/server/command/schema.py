@@ -55,12 +55,6 @@ class InputSchema:
         return tuple(self.components[self.input_name].get("required", ()))
 
     @property
-    def is_streaming(self) -> bool:
-        """Whether POST may be answered by a stream."""
-        post = self.document["paths"].get("/predictions", {}).get("post", {})
-        return self.kind == "predict" and bool(post.get("x-cog-streaming"))
-
-    @property
     def is_text(self) -> bool:
         """Whether the output is a list of the pieces of one text."""
         output = self.components.get(f"{self._prefix}Output", {})

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cog_adapt.server.command.client import Client
-from cog_adapt.server.command.events import RunRequest, cancel, follow
+from cog_adapt.client import Client, ClientError
+from cog_adapt.server.command.failures import client_errors
 from cog_adapt.server.command.inputs import Flags, fit_inputs, read_flags
 from cog_adapt.server.command.interrupts import canceling
 from cog_adapt.server.command.local_server import local_server
@@ -64,22 +64,33 @@ def run_once(options: Options) -> int:
     target.check()
     display = Display()
     with _server(options) as client:
-        with display:
-            run = _prepare(options=options, flags=flags, client=client, display=display)
-            final, was_interrupted = _run(client, run, display)
+        with display, client_errors():
+            inputs = _prepare(options=options, flags=flags, client=client, display=display)
+            final, was_interrupted = _run(client, options.kind, inputs, display=display)
         code = _conclude(options=options, final=final, target=target, display=display)
     return INTERRUPTED if was_interrupted and final["status"] == "canceled" else code
 
 
-def _run(client: Client, run: RunRequest, display: "Display") -> tuple[dict[str, Any], bool]:
+def _run(
+    client: Client, kind: Kind, inputs: dict[str, Any], display: "Display"
+) -> tuple[dict[str, Any], bool]:
     """Return the final object, and whether Ctrl-C was pressed during the run."""
-    with canceling(lambda: cancel(client, run), display.say) as interrupted:
-        for name, data in follow(client, run):
-            display.show(name, data)
-    return data, interrupted.once
+    run_id = uuid.uuid4().hex
+    with canceling(lambda: _cancel(client, kind, run_id), display.say) as interrupted:
+        for event in client.events(inputs, kind=kind, run_id=run_id):
+            display.show(event.name, event.data)
+    return event.data, interrupted.once
 
 
-def _prepare(options: Options, flags: Flags, client: Client, display: "Display") -> RunRequest:
+def _cancel(client: Client, kind: Kind, run_id: str) -> bool:
+    """Cancel the run. Return False if the server does not know it (yet)."""
+    try:
+        return client.cancel(run_id, kind=kind)
+    except ClientError:
+        return False
+
+
+def _prepare(options: Options, flags: Flags, client: Client, display: "Display") -> dict[str, Any]:
     """Wait for the server's setup, and check the inputs before anything runs."""
     display.phase("setting up")
     client.wait_until_ready(options.setup_seconds)
@@ -88,23 +99,20 @@ def _prepare(options: Options, flags: Flags, client: Client, display: "Display")
     display.phase("starting")
     shows_text = schema.is_text and not options.whole and options.output is None
     display.expect(schema.steps(inputs), is_text=schema.is_text, streams_text=shows_text)
-    return RunRequest(
-        kind=options.kind,
-        prediction_id=uuid.uuid4().hex,
-        inputs=inputs,
-        is_streaming=schema.is_streaming,
-    )
+    return inputs
 
 
 @contextlib.contextmanager
 def _server(options: Options) -> Iterator[Client]:
     if options.url is None:
-        with local_server(options.kind, _variables(options.variables)) as client:
-            yield client
+        with local_server(options.kind, _variables(options.variables)) as local:
+            yield local
         return
     if options.variables:
         raise InputError("--env is for a server that is started here; with --url leave it out.")
-    with contextlib.closing(Client(options.url, options.key)) as client:
+    with client_errors():
+        client = Client(options.url, options.key)
+    with contextlib.closing(client):
         yield client
 
 

@@ -27,60 +27,60 @@ def folder(settings):
 
 
 def test_a_folder_without_any_has_none(settings):
-    assert list(StoredAdapters(settings).all(None, None)) == []
+    assert list(StoredAdapters(settings).list()) == []
 
 
 def test_all_owners_adapters_are_there_newest_first(settings, folder):
     stored = StoredAdapters(settings)
-    found = [(each["owner"], each["id"]) for each in stored.all(None, None)]
+    found = [(each["owner"], each["id"]) for each in stored.list()]
     assert found == [("bob", folder[3]), ("bob", folder[2]), ("ada", folder[2]), ("", folder[1])]
-    assert [each["id"] for each in stored.all("ada", None)] == [folder[2]]
+    assert [each["id"] for each in stored.list(owner="ada")] == [folder[2]]
 
 
 def test_one_is_meant_by_id_name_or_version_of_its_owner(settings, folder):
     stored = StoredAdapters(settings)
     for number in (3, 2):
-        stored.change(folder[number], "bob", {"name": "a"})
-    assert stored.show("a", None)["id"] == folder[2]
-    assert stored.show("a@v1", None)["id"] == folder[3]
-    assert [each["version"] for each in stored.all(None, "a")] == [1, 2]
-    assert stored.show(folder[2], "ada")["owner"] == "ada"
+        stored.change(folder[number], {"name": "a"}, owner="bob")
+    assert stored.get("a")["id"] == folder[2]
+    assert stored.get("a@v1")["id"] == folder[3]
+    assert [each["version"] for each in stored.list(name="a")] == [1, 2]
+    assert stored.get(folder[2], owner="ada")["owner"] == "ada"
 
 
 def test_one_is_written_to_a_file_and_removed(settings, folder, tmp_path):
     stored = StoredAdapters(settings)
-    path = stored.get(folder[1], None, "safetensors", tmp_path)
+    path = stored.download(folder[1], tmp_path)
     assert path.read_bytes() == adapter_of(1).to_bytes()
     with pytest.raises(InputError, match="PEFT's format needs the model"):
-        stored.get(folder[1], None, "peft", tmp_path)
-    assert stored.remove(folder[1], None)["children"] == []
-    assert folder[1] not in [each["id"] for each in StoredAdapters(settings).all(None, None)]
+        stored.download(folder[1], tmp_path, format="peft")
+    assert stored.remove(folder[1])["children"] == []
+    assert folder[1] not in [each["id"] for each in StoredAdapters(settings).list()]
 
 
 def test_one_that_nobody_owns_is_given_to_an_owner_with_its_name(settings, folder):
     stored = StoredAdapters(settings)
-    stored.change(folder[1], "", {"name": "support"})
-    given = stored.give("support", None, "ada")
+    stored.change(folder[1], {"name": "support"}, owner="")
+    given = stored.give("support", "ada")
     assert (given["owner"], given["name"], given["version"]) == ("ada", "support", 1)
     store = AdapterStore(settings.weights_dir / "adapters")
     assert store.get("support", "ada").to_bytes() == adapter_of(1).to_bytes()
     with pytest.raises(AdapterNotFound):
         store.get(folder[1], "")
-    stored.change(folder[3], "bob", {"name": "support"})
-    assert stored.give("support", "bob", "ada")["version"] == 2  # 1 is given
+    stored.change(folder[3], {"name": "support"}, owner="bob")
+    assert stored.give("support", "ada", owner="bob")["version"] == 2  # 1 is given
     for number, receiver, says in (
         (2, "bob", "has adapter .* already"),
         (2, "a b", "write 1 to 64"),
     ):
         with pytest.raises(ValueError, match=says):
-            stored.give(folder[number], "ada", receiver)
+            stored.give(folder[number], receiver, owner="ada")
 
 
 def test_how_it_was_made_is_given_too(settings, folder):
     store = AdapterStore(settings.weights_dir / "adapters")
     decision = Decision("a" * 32, "b" * 16, folder[1], {}, {"made": "so"})
     store.decisions.keep("", decision)
-    StoredAdapters(settings).give(folder[1], None, "ada")
+    StoredAdapters(settings).give(folder[1], "ada")
     decisions = AdapterStore(settings.weights_dir / "adapters").decisions
     kept = decisions.of_adapter("ada", folder[1])
     assert kept is not None

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 from werkzeug import Request, Response
 
+from cog_adapt import Client
 from cog_adapt.command.app import app
-from cog_adapt.server.command.client import Client
 from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.schema.openapi import openapi_schema
 from gradient_check.tests.present import present
@@ -246,10 +246,10 @@ def url_of(server) -> str:
     return server.url_for("/")
 
 
-def answer_post(server, body: object, status: int = 200, headers: dict[str, str] | None = None):
-    """Answer POST, as a server that has no events of runs."""
+def answer_put(server, body: object, status: int = 200, headers: dict[str, str] | None = None):
+    """Answer PUT, as a server that has no events of runs."""
     server.expect_request(re.compile(".*/events")).respond_with_data("", status=404)
-    server.expect_request("/predictions", method="POST").respond_with_data(
+    server.expect_request(re.compile("/predictions/.*"), method="PUT").respond_with_data(
         json.dumps(body), status=status, headers=headers, content_type="application/json"
     )
 
@@ -259,14 +259,12 @@ def expect_events(server, *events: tuple[str, object]) -> None:
     started = []
 
     def answer(request: Request) -> Response:
-        if request.method == "POST":
-            started.append(json.loads(request.data)["id"])
+        if request.method == "PUT":
+            started.append(request.path)
             return Response('{"status": "starting"}', 202, content_type="application/json")
         if not started:
             return Response('{"error": "unknown"}', 404, content_type="application/json")
-        if request.path.endswith("/events"):
-            stream = "".join(f"event: {e}\ndata: {json.dumps(data)}\n\n" for e, data in events)
-            return Response(stream, content_type="text/event-stream")
-        return Response(json.dumps(DONE), content_type="application/json")
+        stream = "".join(f"event: {e}\ndata: {json.dumps(data)}\n\n" for e, data in events)
+        return Response(stream, content_type="text/event-stream")
 
     server.expect_request(re.compile("/predictions.*")).respond_with_handler(answer)

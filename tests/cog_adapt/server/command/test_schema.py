@@ -57,21 +57,6 @@ def test_inputs_without_an_order_or_any_at_all():
     assert InputSchema(document(Input={}), "predict").properties == {}
 
 
-@pytest.mark.parametrize(
-    ("kind", "post", "is_streaming"),
-    [
-        ("predict", {"x-cog-streaming": True}, True),
-        ("predict", {}, False),
-        ("train", {"x-cog-streaming": True}, False),
-    ],
-)
-def test_only_predictions_stream(kind, post, is_streaming):
-    paths = {"/predictions": {"post": post}}
-    schema = InputSchema(document(Input={}, TrainingInput={}) | {"paths": paths}, kind)
-    assert schema.is_streaming is is_streaming
-    assert InputSchema(document(Input={}), "predict").is_streaming is False
-
-
 @pytest.mark.parametrize(("display", "is_text"), [("concatenate", True), ("other", False)])
 def test_a_text_in_pieces_is_marked_in_the_output(display, is_text):
     output = {"x-cog-array-type": "iterator", "x-cog-array-display": display}

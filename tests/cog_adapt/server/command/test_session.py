@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cog_adapt.client import Event
 from cog_adapt.server.command import session
 from cog_adapt.server.command.session import Options, run_once
 from cog_adapt.server.errors import InputError
@@ -131,29 +132,29 @@ def final(monkeypatch):
     final: dict[str, Any] = {"status": "succeeded", "output": "text"}
     final["interrupted"] = SimpleNamespace(once=False)
     output = final["schema"] = {"type": "string"}
-    document = {
-        "components": {"schemas": {"Input": {}, "TrainingInput": {}, "Output": output}},
-        "paths": {"/predictions": {"post": {"x-cog-streaming": True}}},
-    }
+    document = {"components": {"schemas": {"Input": {}, "TrainingInput": {}, "Output": output}}}
+
+    def events(inputs, kind, run_id):
+        final["run"] = SimpleNamespace(inputs=inputs, kind=kind, id=run_id)
+        shown: dict[str, Any] = {
+            key: final[key] for key in ("status", "output", "error") if key in final
+        }
+        if isinstance(final["output"], list):
+            yield from (Event("output", {"chunk": chunk}) for chunk in final["output"])
+        yield Event("completed", shown)
+
     final["client"] = client = SimpleNamespace(
+        events=events,
         wait_until_ready=lambda seconds: final.update(waited=seconds),
         document=lambda: document,
         close=lambda: final.update(closed=True),
     )
-
-    def follow(_client, run):
-        final["run"] = run
-        shown = {key: final[key] for key in ("status", "output", "error") if key in final}
-        if isinstance(final["output"], list):
-            yield from (("output", {"chunk": chunk}) for chunk in final["output"])
-        yield "completed", shown
 
     @contextlib.contextmanager
     def canceling(cancel, say):
         yield final["interrupted"]
 
     monkeypatch.setattr(session, "Client", lambda *where: final.update(where=where) or client)
-    monkeypatch.setattr(session, "follow", follow)
     monkeypatch.setattr(session, "canceling", canceling)
     return final
 
@@ -169,14 +170,14 @@ def test_the_server_is_waited_for_and_closed(final):
     assert (final["where"], final["waited"], final["closed"]) == (("http://h", "k"), 7.0, True)
 
 
-@pytest.mark.parametrize(("kind", "is_streaming"), [("predict", True), ("train", False)])
-def test_the_run_is_of_its_kind_and_has_an_id_of_its_own(final, kind, is_streaming):
+@pytest.mark.parametrize("kind", ["predict", "train"])
+def test_the_run_is_of_its_kind_and_has_an_id_of_its_own(final, kind):
     run_once(options(kind))
     first = final["run"]
-    assert (first.kind, first.inputs, first.is_streaming) == (kind, {}, is_streaming)
+    assert (first.kind, first.inputs) == (kind, {})
     run_once(options(kind))
-    assert len(first.prediction_id) == 32
-    assert first.prediction_id != final["run"].prediction_id
+    assert len(first.id) == 32
+    assert first.id != final["run"].id
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from cog_adapt.server.command.client import Client
+from cog_adapt import Client
 from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.protocol import Beat
@@ -93,10 +93,9 @@ def serve(tmp_path):
         (tmp_path / "keys").write_text(line)
         variables = {"API_KEYS_FILE": str(tmp_path / "keys")}
         with contextlib.chdir(tmp_path), local_server("predict", variables) as server:
-            client = Client(server.url, key, lambda: None)
-            client.wait_until_ready(60)
-            yield client
-            client.close()
+            server.wait_until_ready(60)
+            with Client(server.url, key) as client:
+                yield client
 
     return serving
 
