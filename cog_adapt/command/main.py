@@ -9,6 +9,10 @@ import sys
 
 from cog_adapt.command import USAGE_ERROR
 
+TYPE_CHECKING = False  # typing is not imported: the user's folder may hold a typing.py
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _SUMMARIES = {
     "serve": "serve the predictor of this folder: Cog's HTTP API",
     "predict": "run one prediction, and end",
@@ -24,8 +28,12 @@ _SUMMARIES = {
     "upgrade": "replace a project's copies of the packages by this version's",
 }
 COMMANDS = tuple(_SUMMARIES)
-_WITH_MAIN = {name: f"cog_adapt.command.{name}" for name in ("new", "weights", "doctor", "upgrade")}
-"""Modules with a function `main` that returns the exit code."""
+_WITH_MAIN = ("new", "weights", "doctor", "upgrade", "selftest")
+"""Commands whose module has a function `main` that returns the exit code."""
+_NOT_INSTALLED = """\
+error: {name} is not installed, and `cog-adapt {command}` needs it. Run `make setup` in a project,
+or install the packages of a kind of model: pip install 'cog-adapt[text]'
+"""
 
 
 def main() -> None:
@@ -46,14 +54,8 @@ def run(arguments: list[str]) -> None:
         from cog_adapt.server.command.serve import serve_folder
 
         serve_folder(rest)
-    elif name == "selftest":
-        from cog_adapt.runner.selftest.run import main as selftest
-
-        sys.exit(selftest(rest, "cog-adapt selftest"))
     elif name in _WITH_MAIN:
-        import importlib
-
-        sys.exit(importlib.import_module(_WITH_MAIN[name]).main(rest))
+        sys.exit(_main_of(name)(rest))
     elif name in COMMANDS:
         from cog_adapt.command.app import app
 
@@ -61,6 +63,20 @@ def run(arguments: list[str]) -> None:
     else:
         sys.stderr.write(f"error: {name!r} is no command; allowed: {', '.join(COMMANDS)}.\n")
         sys.exit(USAGE_ERROR)
+
+
+def _main_of(command: str) -> "Callable[[list[str]], int]":
+    """Return a command's function; end the process with a sentence where it lacks a package."""
+    import importlib
+
+    try:
+        found: Callable[[list[str]], int] = importlib.import_module(
+            f"cog_adapt.command.{command}"
+        ).main
+    except ModuleNotFoundError as error:
+        sys.stderr.write(_NOT_INSTALLED.format(name=error.name, command=command))
+        sys.exit(USAGE_ERROR)
+    return found
 
 
 def _help() -> str:
