@@ -36,8 +36,25 @@ or install the packages of a kind of model: pip install 'cog-adapt[text]'
 """
 
 
+_OF_THE_PROJECT = (
+    "serve",
+    "predict",
+    "train",
+    "replay",
+    "selftest",
+    "openapi",
+    "doctor",
+    "weights",
+)
+"""Commands that need the packages and the weights that `make setup` installs for a project."""
+_PROJECTS_PYTHON = os.path.join(".venv", "bin", "python")
+
+
 def main() -> None:
     """Run the command line of this process."""
+    if _is_for_the_project():
+        sys.stderr.write(f"in this project's environment: {_PROJECTS_PYTHON} -m cog_adapt\n")
+        os.execv(_PROJECTS_PYTHON, [_PROJECTS_PYTHON, "-m", "cog_adapt", *sys.argv[1:]])
     if not sys.flags.safe_path and not _is_here():
         # The folder of a predictor may hold a random.py. Its modules are for the worker
         # alone, but Python would prefer them to its own in every process that it spawns.
@@ -82,6 +99,14 @@ def _main_of(command: str) -> "Callable[[list[str]], int]":
 def _help() -> str:
     lines = (f"  {name:<10}{summary}" for name, summary in _SUMMARIES.items())
     return "\n".join(["usage: cog-adapt COMMAND … (each with --help)", "", *lines, ""])
+
+
+def _is_for_the_project() -> bool:
+    """Return whether the command is of a project here that has packages and a Python of its own."""
+    is_named = len(sys.argv) > 1 and sys.argv[1] in _OF_THE_PROJECT
+    if not (is_named and os.path.isdir("cog_adapt") and os.access(_PROJECTS_PYTHON, os.X_OK)):
+        return False
+    return not _is_here() and os.path.realpath(sys.prefix) != os.path.realpath(".venv")
 
 
 def _is_here() -> bool:
