@@ -105,7 +105,6 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick
 	@$(BIN)/python -m bench.recovery --quick
-
 	@$(BIN)/python -m bench.first_hour --quick
 
 first-hour: $(ENV)  ## a stranger's first hour from nothing, KINDS="image text" for some; writes docs/results (an hour)
