@@ -4,7 +4,8 @@
 
 Each kind has a new folder, an empty home and new environments. The commands are those that README
 names and `cog-adapt new` prints; the answers are asked by curl and on the page, and compared.
-`--quick` walks with the table alone, and lends the packages of this environment to the new ones.
+`--quick` lends the packages of this environment to the new ones, and walks with the table alone
+unless a kind is named.
 """
 
 import argparse
@@ -116,11 +117,11 @@ def _python() -> str:
 def main() -> None:
     """Walk with each kind that is asked for, and write the seconds."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--kind", nargs="+", choices=[*WALKS], default=[*WALKS])
-    parser.add_argument("--quick", action="store_true", help="tabular alone, with lent packages")
+    parser.add_argument("--kind", nargs="+", choices=[*WALKS], help="default: all, or tabular")
+    parser.add_argument("--quick", action="store_true", help="lend this environment's packages")
     parser.add_argument("--output", type=Path, help="JSON; the table is written beside it")
     chosen = parser.parse_args()
-    kinds = ["tabular"] if chosen.quick else chosen.kind
+    kinds = chosen.kind or (["tabular"] if chosen.quick else [*WALKS])
     if chosen.quick:
         print("the packages of this environment are lent: the seconds are not a user's")
     for kind in kinds:
