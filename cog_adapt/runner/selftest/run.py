@@ -1,7 +1,5 @@
 """The gradient self-test of a task, which a process must pass before it serves.
 
-    cog-adapt selftest [FILE:CLASS] [--json FILE]
-
 It joins the base with the start of an adaptation (LoRA pairs, a head), and lets `check_gradients`
 prove that every parameter gets its gradient, in each precision. Then it takes the same gradient in
 other calling contexts: another thread, an ambient inference mode, and with checkpointing on. The
@@ -11,31 +9,22 @@ A pass is stored beside the weights. If one with the same conditions exists, a p
 is the quick one (`quick_test`).
 """
 
-import argparse
 import logging
-import os
-import platform
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.markup import escape
 
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, lora_layers
 from cog_adapt.runner.adaptation.start import Start, adamw, example_loss
 from cog_adapt.runner.config import OFF, QUICK, Recipe, RunnerSettings
-from cog_adapt.runner.errors import RunnerError
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.calling_contexts import check_calling_contexts, probe_of
 from cog_adapt.runner.selftest.conditions import conditions_of
 from cog_adapt.runner.selftest.kept_passes import KeptPass, KeptPasses
 from cog_adapt.runner.selftest.quick_test import check_quickly
-from cog_adapt.runner.selftest.report import IS_OFF, SelfTestReport, check_writable, write_json
-from cog_adapt.runner.selftest.task_file import load_model, load_task
+from cog_adapt.runner.selftest.report import IS_OFF, SelfTestReport
 from cog_adapt.runner.selftest.task_promises import check_promises
 from cog_adapt.runner.task.task import Task
 from gradient_check import Finding, GradientReport, check_gradients
@@ -206,51 +195,3 @@ def _of_part(start: Start) -> Finding:
         "train the whole base too takes more memory than is free here."
     )
     return Finding("method-only", "NOTE", message)
-
-
-def _environment(device: torch.device) -> dict[str, str]:
-    on_cuda = device.type == "cuda"
-    return {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "device": torch.cuda.get_device_name(device) if on_cuda else platform.machine(),
-    }
-
-
-def main(
-    arguments: Sequence[str] | None = None, program: str = "python -m cog_adapt.runner.selftest.run"
-) -> int:
-    """Test a task on the device of the settings; 0 if it passed, 1 if not."""
-    parser = argparse.ArgumentParser(prog=program, description=main.__doc__)
-    parser.add_argument(
-        "task", nargs="?", default="task.py", help="FILE:CLASS; by default the task in task.py"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON too")
-    parser.add_argument(
-        "--strict", action="store_true", help="fail on checks left out, and on unverified"
-    )
-    chosen = parser.parse_args(arguments)
-    console = Console()
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # the task's file may import its neighbours
-    try:
-        if chosen.json:
-            check_writable(chosen.json)
-        task = load_task(chosen.task)
-        settings = RunnerSettings.from_environment()
-        if chosen.strict:
-            settings = settings.model_copy(update={"self_test_strict": True})
-        model = load_model(task, settings)
-        report = run_again(model, settings)
-        console.print(report)
-        if chosen.json:
-            found = _environment(model.base.precision.device)
-            write_json(chosen.json, {"environment": found, **report.to_json()})
-    except RunnerError as error:
-        console.print(f"[red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False)
-        return 1
-    return 0 if report.passed else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

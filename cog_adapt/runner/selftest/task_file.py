@@ -27,8 +27,13 @@ def load_task(reference: str) -> Task:
             code raised.
     """
     path, _, name = reference.partition(":")
+    if not Path(path).is_file():
+        raise ConfigError(
+            f"there is no file {path!r} in {Path.cwd()}. Go to the folder that has it, or name "
+            "another: FILE.py:CLASS."
+        )
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if not Path(path).is_file() or spec is None or spec.loader is None:
+    if spec is None or spec.loader is None:
         raise ConfigError(f"{reference!r} names no Python file. Write FILE.py:CLASS.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

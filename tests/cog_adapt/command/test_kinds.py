@@ -13,6 +13,11 @@ import yaml
 
 from cog_adapt import cog_server, write_schema
 from cog_adapt.command import kinds, new
+from cog_adapt.command.weights import pins_of
+from cog_adapt.server.api.example_requests import FILE, read_example_requests
+from cog_adapt.server.schema.validation import InputValidator
+from cog_adapt.server.service.service import COMPONENTS
+from cog_adapt.server.settings import Settings
 from tests.cog_adapt.command.test_new import environment, mirror, run
 from tests.cog_adapt.server.command.conftest import ROOT
 
@@ -135,6 +140,43 @@ def test_it_has_three_example_rows_and_a_request(kind):
     assert len((folder / "rows.jsonl").read_text().splitlines()) == 3
     asked = json.loads((folder / "request.json").read_text())
     assert asked["examples_file"] == "@examples/rows.jsonl"
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_the_page_offers_its_request_with_the_same_rows(kind, tmp_path):
+    new.write_project(tmp_path / "project", kind)
+    offered = read_example_requests(tmp_path / "project" / FILE)
+    document = json.loads(run(["-m", "cog_adapt", "openapi"], tmp_path / "project"))
+    for each in offered:
+        validator = InputValidator(document, COMPONENTS[each.kind], Settings().max_string_length)
+        assert validator.problems(each.input) == [], each.name
+    folder = folder_of(kind) / "examples"
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    asked = json.loads((folder / "request.json").read_text()) | {"examples_file": rows}
+    (first,) = asked.keys() & {"images", "prompt", "rows", "sounds"}
+    shown = [each.input for each in offered if each.input.get("examples") == rows]
+    assert content_of(shown[0][first]) == content_of(sent(asked[first], folder.parent))
+
+
+def content_of(value):
+    """A value with each data URI's media type left out."""
+    each = value if isinstance(value, list) else [value]
+    return [one.rpartition(",")[2] if isinstance(one, str) else one for one in each]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_weights_are_described_with_their_license_size_and_replacement(kind, tmp_path):
+    new.write_project(tmp_path / "project", kind)
+    text = (tmp_path / "project" / "weights" / "README.md").read_text()
+    everywhere, _, own = text.partition("## The base model's weights\n")
+    assert "adapters/ID.safetensors" in everywhere
+    pins = pins_of((tmp_path / "project" / "requirements-weights.txt").read_text())
+    named = [pin.partition("==")[0] for pin in pins]
+    assert [name for name in named if f"`{name}`" not in own] == []
+    assert re.search(r"license (Apache-2\.0|MIT)", own)
+    assert re.search(r"\d+ [kM]B", own)
+    assert re.search("`MODEL` names|For weights of your own", own)
+    assert ("MiniLM" in own) == (kind == "text")
 
 
 @pytest.mark.parametrize("kind", OTHERS)

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 
 import pytest
 
@@ -70,6 +71,33 @@ def test_another_word_is_refused(tmp_path):
     assert done.stderr == f"error: 'sevre' is no command; allowed: {', '.join(COMMANDS)}.\n"
 
 
+def test_in_a_project_its_own_environment_and_package_are_used(tmp_path):
+    venv.create(tmp_path / ".venv", with_pip=False)
+    (tmp_path / "cog_adapt").mkdir()
+    (tmp_path / "cog_adapt" / "__main__.py").write_text(
+        "import sys\nprint(sys.prefix, *sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-P", "-m", "cog_adapt"]  # as the installed script
+    for asked in (["doctor"], ["selftest", "-v"]):
+        done = subprocess.run(
+            [*command, *asked],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.split() == [str(tmp_path / ".venv"), *asked], done.stderr
+        assert done.stderr == "in this project's environment: .venv/bin/python -m cog_adapt\n"
+
+
+def test_a_command_that_needs_no_project_stays_in_its_environment(tmp_path):
+    venv.create(tmp_path / ".venv", with_pip=False)
+    (tmp_path / "cog_adapt").mkdir()
+    done = cog_adapt(tmp_path, "new", "--help", PYTHONSAFEPATH="1")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 TASK = """
 from cog_adapt import Task
 from neighbour import Shape
@@ -95,7 +123,7 @@ def test_selftest_takes_the_one_task_of_the_folder(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (None, "'task.py' names no Python file"),
+        (None, "there is no file 'task.py' in "),
         ("from cog_adapt import Task\n", "task.py defines none"),
         (TASK + "\n\nclass Other(Own):\n    pass\n", "task.py defines Own, Other"),
     ],

@@ -214,6 +214,24 @@ def test_it_has_the_whole_zone_a_copy_of_the_package_and_settings_of_its_own(tmp
     }
 
 
+def test_what_programs_left_in_a_checkout_is_not_copied(tmp_path, monkeypatch):
+    checkout = tmp_path / "checkout"
+    for source, name in [*kinds.kept_files(), (ROOT / "pyproject.toml", "cog_adapt/made.py")]:
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, checkout / name)
+    left = [".pytest_cache/README.md", "weights/adapters/a.json", "__pycache__/task.pyc"]
+    for folder in ("examples/tabular", "examples/tabular/tests", "cog_adapt"):
+        for name in left:
+            (checkout / folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (checkout / folder / name).touch()
+    monkeypatch.setattr(kinds, "PACKAGE", checkout / "cog_adapt")
+    assert not [name for _, name in kinds.zone("tabular") if name.endswith(tuple(left))]
+    assert not [name for _, name in kinds.kept_files() if name.endswith(tuple(left))]
+    new.copy_package(checkout / "cog_adapt", tmp_path / "copied")
+    copied = {path.name for path in (tmp_path / "copied").iterdir()}
+    assert copied == {"made.py", "weights"}
+
+
 def test_it_says_what_to_do_next_in_three_lines(tmp_path):
     folder = tmp_path / "my model"
     shown = run(["-m", "cog_adapt", "new", str(folder), "--kind", "tabular"], ROOT)

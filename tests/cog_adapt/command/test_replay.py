@@ -83,7 +83,7 @@ def test_the_rows_come_from_the_record_with_its_owners_key(folder, httpserver):
         (["rows.json", "--examples", "rows.json"], 2, "this is no receipt"),
         (["none.json", "--examples", "rows.json"], 1, "No such file"),
         (["receipt.json", "--examples", "few.json"], 2, "examples have the digest"),
-        (["receipt.json", "--examples", "rows.json", "--task", "no.py"], 1, "names no Python file"),
+        (["receipt.json", "--examples", "rows.json", "--task", "no.py"], 1, "there is no file"),
         (["receipt.json", "--examples", "rows.json", "--public-key", "task.py"], 2, "public key"),
     ],
 )

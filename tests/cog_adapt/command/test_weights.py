@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from cog_adapt.command import kinds
+from cog_adapt.command import kinds, new
 from tests.cog_adapt.command.test_new import environment
 from tests.cog_adapt.server.command.conftest import ROOT
 
@@ -84,6 +84,27 @@ def test_a_kind_without_packages_needs_none(weights):
     done = weights("tabular")
     assert (done.returncode, done.stderr) == (0, "")
     assert "the model needs none" in done.stdout
+
+
+def test_an_unknown_kind_is_told_the_known_ones(weights):
+    done = weights("video")
+    assert done.returncode == 2
+    assert done.stderr == f"error: 'video' is no kind; allowed: {', '.join(kinds.kinds())}.\n"
+
+
+def test_in_a_project_no_other_kind_is_known(tmp_path):
+    new.write_project(tmp_path / "project", "tabular")
+    for kind in ("image", "text", "tabular"):
+        done = subprocess.run(
+            [sys.executable, "-m", "cog_adapt", "weights", kind],
+            cwd=tmp_path / "project",
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"Leave {kind!r} out: `python -m cog_adapt weights`." in done.stderr
 
 
 @pytest.mark.parametrize("kind", kinds.kinds())

@@ -1,10 +1,6 @@
-"""The self-test of a task, as a gate and as a command."""
+"""The self-test of a task, as a gate."""
 
-import json
-import platform
 import random
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,7 @@ from torch.nn import functional as F
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import GradientFlowError
 from cog_adapt.runner.model.loaded_model import LoadedModel
-from cog_adapt.runner.selftest.run import main, run_at_start, run_self_test
+from cog_adapt.runner.selftest.run import run_at_start, run_self_test
 from gradient_check.phases.float32 import Float32
 from gradient_check.phases.modes import under_inference_mode
 from gradient_check.tests.models import ConvNet
@@ -25,21 +21,6 @@ from tests.cog_adapt.devices import DEVICE, PLACE
 from tests.cog_adapt.models import SHAPES, Images
 
 ROOT = Path(__file__).parents[4]
-TASK = """
-from tests.cog_adapt.models import Images
-
-
-class Own(Images):
-    pass
-
-
-class Cut(Images):
-    def loss(self, module, batch, targets):
-        return super().loss(module, {"x": batch["x"]}, targets).detach()
-
-
-NotATask = dict
-"""
 
 
 def failures(report):
@@ -311,89 +292,3 @@ def float32():
     before = Float32.current()
     yield
     before.put_back()
-
-
-@pytest.fixture
-def task_file(tmp_path):
-    path = tmp_path / "own_task.py"
-    path.write_text(TASK)
-    return path
-
-
-def test_the_command_tests_a_task_of_ones_own(task_file, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("DEVICE", "cpu")
-    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "weights"))
-    output = tmp_path / "report.json"
-    assert main([f"{task_file}:Own", "--json", str(output)]) == 0
-    report = json.loads(output.read_text())
-    assert report["passed"] is True
-    assert report["environment"]["torch"] == torch.__version__
-    assert report["environment"]["device"] == platform.machine()
-    assert "passed" in capsys.readouterr().out
-    assert len(list((tmp_path / "weights" / "selftest").iterdir())) == 1
-
-
-def test_the_command_exits_with_1_where_the_test_fails_and_names_the_line(task_file):
-    command = [sys.executable, "-m", "cog_adapt.runner.selftest.run", f"{task_file}:Cut"]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"DEVICE": "cpu", "COLUMNS": "300", "PYTHONPATH": str(ROOT), "PATH": "/usr/bin"},
-    )
-    assert done.returncode == 1
-    assert "graph-cut" in done.stdout
-    assert ".detach()" in done.stdout
-    assert "own_task.py" in done.stdout
-
-
-def test_the_command_says_why_a_demanded_device_is_not_there(task_file, monkeypatch, capsys):
-    if torch.cuda.is_available():
-        pytest.skip("there is a CUDA device")
-    monkeypatch.setenv("DEVICE", "cuda")
-    assert main([f"{task_file}:Own"]) == 1
-    assert "SetupError" in capsys.readouterr().out
-
-
-def test_a_mistake_in_the_file_is_a_sentence_and_no_traceback(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("DEVICE", "cpu")
-    path = tmp_path / "broken.py"
-    path.write_text("import no_such_module\n")
-    assert main([str(path)]) == 1
-    shown = capsys.readouterr().out
-    assert "cannot be loaded: ModuleNotFoundError" in " ".join(shown.split())  # it is wrapped
-    assert "Traceback" not in shown
-
-
-@pytest.mark.parametrize("value", ['"("', '"[a-z]+("', "5", '["weight", 3]'])
-def test_a_wrong_pattern_is_a_sentence_and_no_traceback(task_file, monkeypatch, capsys, value):
-    monkeypatch.setenv("DEVICE", "cpu")
-    monkeypatch.setenv("COLUMNS", "300")
-    task_file.write_text(f"{TASK}\n\nclass Wrong(Own):\n    lora_targets = {value}\n")
-    assert main([f"{task_file}:Wrong"]) == 1
-    shown = capsys.readouterr().out
-    assert f"Wrong.lora_targets is {value}, which".replace('"', "'") in shown
-    assert "Traceback" not in shown
-
-
-def test_a_report_that_cannot_be_written_is_refused_before_the_test(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
-    for path in (tmp_path, tmp_path / "gone" / "report.json"):
-        assert main(["gone.py", "--json", str(path)]) == 1
-        assert f"--json '{path}' cannot be written" in capsys.readouterr().out
-
-
-def test_the_command_fails_strictly_where_a_plain_test_passes(task_file, monkeypatch, capsys):
-    monkeypatch.setenv("DEVICE", "cpu")
-    monkeypatch.setenv("COLUMNS", "300")
-    task_file.write_text(
-        f"{TASK}\n\nfrom tests.cog_adapt.runner.selftest.test_run import Sampling\n"
-    )
-    assert main([f"{task_file}:Sampling"]) == 0
-    assert "(left out: replica, serving agrees, concurrency)" in " ".join(
-        capsys.readouterr().out.split()
-    )
-    assert main([f"{task_file}:Sampling", "--strict"]) == 1
-    assert "left-out" in capsys.readouterr().out

@@ -50,9 +50,12 @@ def test_a_mistake_in_the_file_is_one_sentence(tmp_path: Path, case: str) -> Non
         load_task(f"{path}{name}")
 
 
-def test_what_is_no_file_is_refused() -> None:
-    with pytest.raises(ConfigError, match="names no Python file"):
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no file 'gone.py' in /.*name another"):
         load_task("gone.py:Own")
+    (tmp_path / "task.txt").touch()
+    with pytest.raises(ConfigError, match="names no Python file"):
+        load_task(f"{tmp_path / 'task.txt'}:Own")
 
 
 LOADS = {
