@@ -172,6 +172,19 @@ class Settings(SharedSettings):
     max_file_bytes: int = Field(
         default=2**30, ge=1, description="bytes of one input file, decompressed too"
     )
+    upload_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="bytes of files that callers keep by POST /v1/files; unset: a tenth of "
+        "DISK_BYTES, or of the free disk",
+    )
+    upload_hours: float = Field(
+        default=1, gt=0, le=100_000, description="hours until such a file expires"
+    )
+    public_url: str | None = Field(
+        default=None,
+        description="`https://…` of the server in answers by /v1; unset: from the header `Host`",
+    )
     download_seconds: float = Field(
         default=600, gt=0, description="seconds for one input file, from its first byte to its last"
     )
