@@ -16,7 +16,6 @@ PLATFORM_NEEDS: dict[str, Scope | Literal["any"]] = {
     "POST /v1/deployments/{owner}/{name}/predictions": "predict",
     f"POST {_MODEL}/versions/{{version}}/trainings": "train",
     "GET /v1/predictions/{id}/stream": "predict",
-    "GET /v1/trainings/{id}/stream": "train",
     "POST /v1/files": "any",
     "GET /v1/files": "any",
     "GET /v1/files/{id}": "any",
@@ -32,7 +31,7 @@ PLATFORM_NEEDS: dict[str, Scope | Literal["any"]] = {
 }
 FILE_UPLOAD: Final = ("POST", "/v1/files")
 
-_SIGNED = re.compile(r"/v1/(?:(?:predictions|trainings)/[^/]+/stream|files/[^/]+/download)")
+_SIGNED = re.compile(r"/v1/(?:predictions/[^/]+/stream|files/[^/]+/download)")
 _OURS = re.compile(
     r"/v1/(?:predictions|trainings|files|deployments|account|hardware|webhooks|collections)(?:/.*)?"
     r"|/v1/models/[^/]+/.+"

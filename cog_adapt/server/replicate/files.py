@@ -16,7 +16,7 @@ from cog_adapt.server.replicate.call import Call
 from cog_adapt.server.uploads import Upload
 
 _PURPOSE = "file"
-_MOST_FIELDS = 8
+_MOST_FILES, _MOST_FIELDS = 2, 8  # one client sends `metadata` as a file
 _MOST_BYTES_OF_FIELD = 2**16
 _MOST_NAME = 200
 _BINARY = "application/octet-stream"
@@ -35,8 +35,11 @@ class FileRoutes:
             length = request.headers.get("content-length", "0")
             announced = int(length) if length.isdecimal() else 0
             await asyncio.to_thread(call.uploads.refuse_if_full, call.caller.owner, announced)
-            async with _form(request) as form:
+            form = await _read_form(request)
+            try:
                 upload = await _keep(call, form)
+            finally:
+                await form.close()
         return json_response(_shown(call, upload), 201)
 
     async def page(self, request: Request) -> Response:
@@ -71,13 +74,27 @@ class FileRoutes:
         return FileResponse(file, upload.id, _BINARY)
 
 
-def _form(request: Request) -> Any:  # noqa: ANN401 - starlette's awaitable context has no name
+async def _read_form(request: Request) -> FormData:
+    """Return the parts of a body; a file's content lies in a temporary file.
+
+    Raises:
+        InvalidRequest: it is no multipart body, or has too many or too large parts.
+    """
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise InvalidRequest(
             "Content-Type is not multipart/form-data. Send the file as the part `content`.",
             ("body", "content"),
         )
-    return request.form(max_files=2, max_fields=_MOST_FIELDS, max_part_size=_MOST_BYTES_OF_FIELD)
+    try:
+        return await request.form(
+            max_files=_MOST_FILES, max_fields=_MOST_FIELDS, max_part_size=_MOST_BYTES_OF_FIELD
+        )
+    except HTTPException as error:  # starlette's form of every fault in a multipart body
+        raise InvalidRequest(
+            f"the multipart body cannot be read: {error.detail} Send the part `content` with a "
+            "file name, and small ones beside it.",
+            ("body", "content"),
+        ) from error
 
 
 async def _keep(call: Call, form: FormData) -> Upload:

@@ -26,6 +26,7 @@ def platform_routes() -> list[Route]:
         ("POST", f"{_MODEL}/predictions", predictions.create),
         ("POST", f"{_DEPLOYMENT}/predictions", predictions.create),
         ("POST", f"{_MODEL}/versions/{{version}}/trainings", trainings.create),
+        ("GET", "/v1/predictions/{prediction_id}/stream", predictions.stream),
         *_of_runs("/v1/predictions", "{prediction_id}", predictions),
         *_of_runs("/v1/trainings", "{training_id}", trainings),
         ("POST", "/v1/files", files.create),
@@ -49,5 +50,4 @@ def _of_runs(path: str, one: str, runs: RunRoutes) -> tuple[tuple[str, str, _Han
         ("GET", path, runs.page),
         ("GET", f"{path}/{one}", runs.show),
         ("POST", f"{path}/{one}/cancel", runs.cancel),
-        ("GET", f"{path}/{one}/stream", runs.stream),
     )

@@ -8,6 +8,7 @@ import msgspec
 
 from cog_adapt.server.protocol import NOUNS
 from cog_adapt.server.records import Record
+from cog_adapt.server.webhooks import shown_url
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ def platform_body(record: Record, origin: Origin | None = None) -> dict[str, Any
     if record.deadline is not None:
         body["deadline"] = record.deadline
     if record.webhook is not None:
-        body["webhook"] = record.webhook
+        body["webhook"] = shown_url(record.webhook)
         body["webhook_events_filter"] = record.webhook_events
     return body
 
