@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 

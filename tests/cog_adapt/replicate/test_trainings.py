@@ -67,7 +67,8 @@ def test_a_destination_has_an_owner_and_a_name(learner, version, destination):
     body = {"input": {"examples": ROWS}, "destination": destination}
     path = f"/v1/models/any/name/versions/{version}/trainings"
     refused = learner.post(path, body, headers=ADA)
-    assert refused.status_code == 422 and "destination" in refused.json()["detail"]
+    assert refused.status_code == 422
+    assert "destination" in refused.json()["detail"]
 
 
 def test_only_the_served_version_can_be_trained(learner):
@@ -79,7 +80,8 @@ def test_only_the_served_version_can_be_trained(learner):
 def test_version_and_input_cannot_name_two_adapters(learner, training):
     body = {"version": training.output["version"], "input": {"adapter": "other"}}
     refused = learner.post("/v1/predictions", body, headers=ADA)
-    assert refused.status_code == 422 and "another one" in refused.json()["detail"]
+    assert refused.status_code == 422
+    assert "another one" in refused.json()["detail"]
 
 
 def test_a_model_that_does_not_stream_has_no_stream(learner):

@@ -58,7 +58,8 @@ def test_2_without_prefer_the_answer_comes_at_once(server):
 
 def test_3_and_4_every_way_to_name_the_model_is_201_and_unknown_fields_are_no_error(server):
     own = server.get("/v1/models/o/n", headers=ADA).json()["latest_version"]["id"]
-    assert len(own) == 64 and int(own, 16)
+    assert len(own) == 64
+    assert int(own, 16)
     more = {"stream": True, "webhook_completed": "http://127.0.0.1:9/", "later": {"x": [1]}}
     more |= {"webhook": None, "webhook_events_filter": ["completed"]}
     for version in ({}, *({"version": each} for each in (own, "o/n", f"o/n:{own}"))):
@@ -76,7 +77,8 @@ def test_3_and_4_every_way_to_name_the_model_is_201_and_unknown_fields_are_no_er
 @pytest.mark.parametrize("version", ["0" * 64, "o/n:" + "0" * 64, "o/n:", 5, ["x"], ""])
 def test_4_a_version_that_is_not_here_is_named(server, version):
     refused = create(server, input={}, version=version)
-    assert refused.status_code == 422 and "version" in refused.json()["detail"]
+    assert refused.status_code == 422
+    assert "version" in refused.json()["detail"]
 
 
 def test_5_a_create_that_lost_its_wait_is_answered_at_once(server):
@@ -130,9 +132,11 @@ def test_9_a_reader_returns_with_the_last_event_that_it_has_seen(server):
         lines = list(answer.iter_lines())
     seen = [line[4:] for line in lines if line.startswith("id: ")]
     later = httpx.get(made["urls"]["stream"], headers={"Last-Event-ID": seen[1]}).text
-    assert "data: x" not in later and "data: y" in later
+    assert "data: x" not in later
+    assert "data: y" in later
     wrong = httpx.get(made["urls"]["stream"], headers={"Last-Event-ID": "x"})
-    assert wrong.status_code == 422 and "Last-Event-ID" in wrong.json()["detail"]
+    assert wrong.status_code == 422
+    assert "Last-Event-ID" in wrong.json()["detail"]
 
 
 def test_10_the_stream_is_not_where_javascript_takes_texts_for_files(server):
@@ -167,7 +171,8 @@ def test_13_errors_have_the_three_fields_that_clients_show(server, method, path,
         status,
         {"title", "status", "detail"},
     )
-    assert isinstance(body["detail"], str) and body["detail"]
+    assert isinstance(body["detail"], str)
+    assert body["detail"]
     assert refused.headers["content-type"] == "application/problem+json"
 
 
