@@ -4,10 +4,11 @@ Names without an explanation are Cog's. An image's environment and `cog.yaml` bo
 environment wins.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -18,7 +19,7 @@ from pydantic_settings import (
 
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.shared_settings import SharedSettings, refusals
+from cog_adapt.shared_settings import Allowed, SharedSettings, refusals
 
 COGFILE = Path("cog.yaml")
 
@@ -29,6 +30,13 @@ def _split(value: object) -> object:
     return value
 
 
+def _check_address(value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", value):
+        raise ValueError("no http(s) URL without a query")
+    return value
+
+
+WebAddress = Annotated[str | None, AfterValidator(_check_address), Allowed("http(s)://HOST/PATH")]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
@@ -181,7 +189,7 @@ class Settings(SharedSettings):
     upload_hours: float = Field(
         default=1, gt=0, le=100_000, description="hours until such a file expires"
     )
-    public_url: str | None = Field(
+    public_url: WebAddress = Field(
         default=None,
         description="`https://…` of the server in answers by /v1; unset: from the header `Host`",
     )

@@ -1,7 +1,7 @@
 // Calls of npm's replicate 1.4.0; prints what each gave, as JSON.
 const Replicate = require("replicate");
 
-const options = { auth: process.env.KEY, baseUrl: process.env.URL };
+const options = { auth: process.env.REPLICATE_API_TOKEN, baseUrl: process.env.REPLICATE_BASE_URL };
 const client = new Replicate(options);
 const answers = {};
 

@@ -40,25 +40,41 @@ def _installed(name: str, *commands: Sequence[str]) -> Path:
     return folder
 
 
-def python2_answers(url: str, key: str) -> dict[str, Any]:
-    """Run the calls by replicate 2.0.0b4; return what each gave."""
+def python2_environment(url: str, key: str) -> dict[str, str]:
+    """Return the variables with which Python imports replicate 2.0.0b4 for a server."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", ".", _PYTHON]
     folder = _installed("python-2.0.0b4", pip)
-    return _answers(
-        [sys.executable, str(HERE / "python2_calls.py")],
-        {"PYTHONPATH": str(folder), "REPLICATE_BASE_URL": f"{url}/v1", "REPLICATE_API_TOKEN": key},
-    )
+    return {
+        "PYTHONPATH": str(folder),
+        "REPLICATE_BASE_URL": f"{url}/v1",
+        "REPLICATE_API_TOKEN": key,
+    }
 
 
-def javascript_answers(url: str, key: str) -> dict[str, Any]:
-    """Run the calls by npm's replicate 1.4.0; return what each gave."""
+def javascript_environment(url: str, key: str) -> tuple[str, dict[str, str]]:
+    """Return node, and the variables with which it finds replicate 1.4.0 and a server."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.skip("no node: replicate for JavaScript cannot run")
     install = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", ".", _NPM]
     folder = _installed("javascript-1.4.0", install)
-    modules = {"NODE_PATH": str(folder / "node_modules"), "URL": f"{url}/v1", "KEY": key}
-    return _answers([node, str(HERE / "javascript_calls.cjs")], modules)
+    return node, {
+        "NODE_PATH": str(folder / "node_modules"),
+        "REPLICATE_BASE_URL": f"{url}/v1",
+        "REPLICATE_API_TOKEN": key,
+    }
+
+
+def python2_answers(url: str, key: str) -> dict[str, Any]:
+    """Run the calls by replicate 2.0.0b4; return what each gave."""
+    command = [sys.executable, str(HERE / "python2_calls.py")]
+    return _answers(command, python2_environment(url, key))
+
+
+def javascript_answers(url: str, key: str) -> dict[str, Any]:
+    """Run the calls by npm's replicate 1.4.0; return what each gave."""
+    node, environment = javascript_environment(url, key)
+    return _answers([node, str(HERE / "javascript_calls.cjs")], environment)
 
 
 def _answers(command: Sequence[str], environment: dict[str, str]) -> dict[str, Any]:

@@ -10,8 +10,6 @@ import pytest
 from cog_adapt.server.signed_urls import SignedUrls
 from tests.cog_adapt.replicate.site import ADA, BOB, EVE
 
-BOUNDARY = "b"
-
 
 def upload(server, headers=ADA, content=b"content", **fields):
     files = {"content": ("notes.txt", content, "text/plain")}
