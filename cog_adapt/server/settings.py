@@ -4,11 +4,10 @@ Names without an explanation are Cog's. An image's environment and `cog.yaml` bo
 environment wins.
 """
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -19,7 +18,8 @@ from pydantic_settings import (
 
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.shared_settings import Allowed, SharedSettings, refusals
+from cog_adapt.server.platform_settings import PlatformSettings
+from cog_adapt.shared_settings import refusals
 
 COGFILE = Path("cog.yaml")
 
@@ -30,13 +30,6 @@ def _split(value: object) -> object:
     return value
 
 
-def _check_address(value: str | None) -> str | None:
-    if value is not None and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", value):
-        raise ValueError("no http(s) URL without a query")
-    return value
-
-
-WebAddress = Annotated[str | None, AfterValidator(_check_address), Allowed("http(s)://HOST/PATH")]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
@@ -59,7 +52,7 @@ class _CogfileSource(PydanticBaseSettingsSource):
         return {name: value for name, value in values.items() if value not in (None, "")}
 
 
-class Settings(SharedSettings):
+class Settings(PlatformSettings):
     """Every setting of the server; a field is the variable of its name in capitals."""
 
     model_config = SettingsConfigDict(extra="ignore")
@@ -179,19 +172,6 @@ class Settings(SharedSettings):
     )
     max_file_bytes: int = Field(
         default=2**30, ge=1, description="bytes of one input file, decompressed too"
-    )
-    upload_bytes: int | None = Field(
-        default=None,
-        ge=1,
-        description="bytes of files that callers keep by POST /v1/files; unset: a tenth of "
-        "DISK_BYTES, or of the free disk",
-    )
-    upload_hours: float = Field(
-        default=1, gt=0, le=100_000, description="hours until such a file expires"
-    )
-    public_url: WebAddress = Field(
-        default=None,
-        description="`https://…` of the server in answers by /v1; unset: from the header `Host`",
     )
     download_seconds: float = Field(
         default=600, gt=0, description="seconds for one input file, from its first byte to its last"

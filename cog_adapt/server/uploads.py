@@ -4,7 +4,6 @@ They lie in the data folder, which the servers of one database share. A file is 
 content and a description; it appears by one rename, so that no reader sees half of it.
 """
 
-import contextlib
 import hashlib
 import os
 import re
@@ -210,10 +209,9 @@ class Uploads:
     def prune(self) -> None:
         """Remove the files that have expired, and uploads that were cut short."""
         now = deletion_now()
-        for owner in _names(self._folder):
-            for name in _names(self._folder / owner):
-                if _is_over(self._folder / owner / name, now):
-                    shutil.rmtree(self._folder / owner / name, ignore_errors=True)
+        for folder in self._folders():
+            if _is_over(folder, now):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _of(self, owner: str) -> Path:
         """Return the folder of an owner, whose name may hold what no file name may."""
@@ -221,12 +219,18 @@ class Uploads:
 
     def _used(self) -> int:
         """Return the bytes of all files, also of those that are just being written."""
-        total = 0
-        for owner in _names(self._folder):
-            for name in _names(self._folder / owner):
-                with contextlib.suppress(OSError):
-                    total += (self._folder / owner / name / _CONTENT).stat().st_size
-        return total
+        return sum(_size_at(folder / _CONTENT) for folder in self._folders())
+
+    def _folders(self) -> Iterator[Path]:
+        owners = (self._folder / name for name in _names(self._folder))
+        return (owner / name for owner in owners for name in _names(owner))
+
+
+def _size_at(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _names(folder: Path) -> list[str]:

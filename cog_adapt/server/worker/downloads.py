@@ -27,9 +27,14 @@ _POLL = 0.02
 class Downloads:
     """Fetches the URLs that callers name, under the configured limits."""
 
-    def __init__(self, config: WorkerConfig) -> None:
+    def __init__(self, config: WorkerConfig, owner: str = "", egress: Egress | None = None) -> None:
         self._config = config
-        self._egress = Egress(config.egress_allow)
+        self._owner = owner
+        self._egress = egress or Egress(config.egress_allow)
+
+    def of(self, owner: str) -> "Downloads":
+        """Return the downloads of one owner, who alone reads its uploads."""
+        return Downloads(self._config, owner, self._egress)
 
     def new_file(self, name: str) -> Path:
         """Make a new empty file whose name ends in `name`."""
@@ -37,7 +42,7 @@ class Downloads:
         os.close(handle)
         return Path(path)
 
-    def file_name(self, url: str, owner: str) -> str:
+    def file_name(self, url: str) -> str:
         """Return the end of the name of a URL's file; an upload has the name of its file.
 
         Raises:
@@ -46,14 +51,14 @@ class Downloads:
         identifier = id_in_url(url)
         if identifier is None or self._config.uploads is None:
             return file_name(url)
-        upload = Uploads(self._config.uploads).get(owner, identifier)
+        upload = Uploads(self._config.uploads).get(self._owner, identifier)
         return file_name(url if upload is None else _url_of(upload.name))
 
     def new_transfer(self) -> Transfer:
         """Return the time limits of one file."""
         return Transfer(_SECONDS, self._config.download_seconds)
 
-    def fetch(self, url: str, path: Path, transfer: Transfer, owner: str = "") -> None:
+    def fetch(self, url: str, path: Path, transfer: Transfer) -> None:
         """Write a URL's content to a file; an upload's content is copied without a request.
 
         Raises:
@@ -62,7 +67,7 @@ class Downloads:
         most = self._config.max_file_bytes
         upload = id_in_url(url)
         if upload is not None and self._config.uploads is not None:
-            _copy_upload(Uploads(self._config.uploads), owner, upload, path)
+            _copy_upload(Uploads(self._config.uploads), self._owner, upload, path)
             return
         if url.startswith("data:"):
             path.write_bytes(read_data_url(url, most))
@@ -75,9 +80,8 @@ class Downloads:
 class InputFiles:
     """The files of one prediction, on threads of its own: slow ones delay no other prediction."""
 
-    def __init__(self, downloads: Downloads, owner: str = "") -> None:
+    def __init__(self, downloads: Downloads) -> None:
         self._downloads = downloads
-        self._owner = owner
         self._pool: ThreadPoolExecutor | None = None
         self._fetches: list[Future[None]] = []
         self._transfers: list[Transfer] = []
@@ -87,13 +91,12 @@ class InputFiles:
     def start(self, urls: Sequence[str]) -> "list[Future[None]]":
         """Begin to fetch; `paths` has the files once all are done."""
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
-        fetch = functools.partial(self._downloads.fetch, owner=self._owner)
         for url in urls:
-            path = self._downloads.new_file(self._downloads.file_name(url, self._owner))
+            path = self._downloads.new_file(self._downloads.file_name(url))
             transfer = self._downloads.new_transfer()
             self._paths.append(path)
             self._transfers.append(transfer)
-            self._fetches.append(self._pool.submit(fetch, url, path, transfer))
+            self._fetches.append(self._pool.submit(self._downloads.fetch, url, path, transfer))
         return self._fetches
 
     def wait(self, stop: Callable[[], bool]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, Report, Run
+from cog_adapt.server.protocol import Finished, Kind, Report, Run
 from cog_adapt.server.worker.active import ActivePrediction
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.connection import Connection
@@ -53,9 +53,9 @@ class RunContext:
         words = self.last_words() if has_failed else ()
         self.connection.send(*words, report)
 
-    def input_files(self, active: ActivePrediction) -> InputFiles:
-        """Make the object that fetches the input files of a prediction."""
-        return InputFiles(self.downloads, active.request.context.get(OWNER_KEY, ""))
+    def input_files(self, owner: str = "") -> InputFiles:
+        """Make the object that fetches the input files of an owner's prediction."""
+        return InputFiles(self.downloads.of(owner))
 
     def output_files(self, active: ActivePrediction) -> OutputFiles:
         """Make the object that receives the prediction's output files."""

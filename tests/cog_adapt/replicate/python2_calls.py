@@ -4,7 +4,6 @@
 import io
 import json
 import sys
-import time
 import warnings
 from urllib.parse import parse_qs, urlsplit
 
@@ -82,10 +81,7 @@ def created():
             version=named, input={"seconds": 30}, stream=True, webhook="http://127.0.0.1:9/x"
         )
         ended = client.predictions.cancel(prediction_id=made.id)
-        for _ in range(400):
-            if client.predictions.get(prediction_id=made.id).status == "canceled":
-                break
-            time.sleep(0.05)
+        client.predictions.wait(made.id)
         seen = client.predictions.get(prediction_id=made.id)
         found.append([made.status, ended.id == made.id, seen.status, seen.version == version])
     return found
