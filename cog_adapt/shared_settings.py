@@ -42,7 +42,8 @@ class SharedSettings(BaseSettings):
         default=None,
         ge=2**20,
         description="bytes of disk that budgets are parts of: a half for records, a quarter for "
-        "adapters, a tenth for states of killed trainings; unset: the disk's own",
+        "adapters, a tenth each for uploads and for states of killed trainings; unset: the disk's "
+        "own",
     )
     owner_share: float = Field(
         default=0.5,

@@ -23,6 +23,7 @@ from cog_adapt.server.egress import Egress
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Records
+from cog_adapt.server.replicate.routes import platform_routes
 from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
@@ -34,6 +35,7 @@ from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.temp_files import remove_old_temp_files
+from cog_adapt.server.uploads import Uploads
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import WorkerConfig
 
@@ -193,6 +195,7 @@ async def _prune(records: Records, settings: Settings) -> None:
             age = timedelta(days=settings.retention_days)
             await records.prune(age, settings.retention_count)
             await asyncio.to_thread(remove_old_temp_files, settings.temp_file_days)
+            await asyncio.to_thread(Uploads.of(settings).prune)
         except (StorageError, OSError) as error:
             log.warning("what is old cannot be deleted", error=str(error))
         await _until_low(records)
@@ -217,6 +220,7 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
             PageRoutes().routes()
         )  # before Cog's `/`, which does not answer browsers
         routers.extend((forgetting.router, AdapterRoutes().router(), playground.router))
+        app.router.routes.extend(platform_routes())
     # each router on its own: routes of a nested router would be hidden from 405 and metrics
     for router in routers:
         app.router.routes.extend(router.routes)

@@ -20,6 +20,7 @@ from cog_adapt.server.links import links_of, log_playground, warn_if_open
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.settings import COGFILE, Settings, read_settings
 from cog_adapt.server.telemetry.logs import configure_logs, format_on
+from cog_adapt.server.uploads import uploads_folder
 from cog_adapt.server.worker.config import WorkerConfig
 
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
@@ -129,6 +130,7 @@ def worker_configs(
                 egress_allow=settings.egress_allow,
                 max_file_bytes=settings.max_file_bytes,
                 download_seconds=math.inf if settings.strict_cog else settings.download_seconds,
+                uploads=None if settings.strict_cog else uploads_folder(settings),
                 log_format=settings.log_format,
                 hang_seconds=settings.hang_seconds,
             )

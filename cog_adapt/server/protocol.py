@@ -53,6 +53,11 @@ class Run(_Message, frozen=True):
     prediction_id: str = ""
 
     @property
+    def owner(self) -> str:
+        """The owner of the request's key; empty if no keys are set."""
+        return self.context.get(OWNER_KEY, "")
+
+    @property
     def shown_id(self) -> str:
         """The id for logs and for receivers of its files."""
         return self.prediction_id or self.id

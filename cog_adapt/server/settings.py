@@ -18,7 +18,8 @@ from pydantic_settings import (
 
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.shared_settings import SharedSettings, refusals
+from cog_adapt.server.platform_settings import PlatformSettings
+from cog_adapt.shared_settings import refusals
 
 COGFILE = Path("cog.yaml")
 
@@ -51,7 +52,7 @@ class _CogfileSource(PydanticBaseSettingsSource):
         return {name: value for name, value in values.items() if value not in (None, "")}
 
 
-class Settings(SharedSettings):
+class Settings(PlatformSettings):
     """Every setting of the server; a field is the variable of its name in capitals."""
 
     model_config = SettingsConfigDict(extra="ignore")

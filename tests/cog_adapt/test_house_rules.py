@@ -93,6 +93,9 @@ STARTED_FOR_ONE_TEST = {
 # Private names of other libraries that happen to be the product's too.
 OTHERS_PRIVATE = {
     "gradient_check/tests/test_lightning.py": {"_results"},
+    "tests/cog_adapt/replicate/test_clients.py": {"_client", "_request"},
+    "tests/cog_adapt/replicate/test_trainings.py": {"_client"},
+    "tests/cog_adapt/replicate/test_traps.py": {"_client"},
     "tests/cog_adapt/server/api/test_clients.py": {"_client", "_request"},
     "tests/cog_adapt/server/api/test_replicate_events.py": {"_client", "_request"},
     "tests/cog_adapt/server/telemetry/test_exporting.py": {"_root"},

@@ -19,6 +19,8 @@ from cog_adapt.server.service.prediction import ALL_EVENTS, WebhookEvent, digest
 
 _WRONG_SHAPE = "Failed to deserialize the JSON body into the target type: "
 _EMPTY = msgspec.Raw(b"{}")
+_NULL = msgspec.Raw(b"null")
+_IGNORED = ("version", "destination")
 _JSON_TYPE = re.compile(r"application/(?:[\w.!#$&^-]+\+)?json", re.IGNORECASE)
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 MOST_LEVELS = 127
@@ -41,6 +43,8 @@ class RequestBody(msgspec.Struct):
         webhook_events_filter: the events to send; all by default, none if empty.
         context: strings that run() can read.
         retries: how often to run again after a crash of the server or the model.
+        version: for Replicate's routes, which read it; elsewhere it is ignored, whatever it is.
+        destination: the same.
     """
 
     id: str | None = None
@@ -49,6 +53,8 @@ class RequestBody(msgspec.Struct):
     webhook_events_filter: list[WebhookEvent] | msgspec.UnsetType = msgspec.UNSET
     context: dict[str, str] = msgspec.field(default_factory=dict)
     retries: int = 0
+    version: msgspec.Raw = _NULL
+    destination: msgspec.Raw = _NULL
 
     @property
     def has_input(self) -> bool:
@@ -67,7 +73,9 @@ _decoder = msgspec.json.Decoder(RequestBody)
 _any = msgspec.json.Decoder()
 _object = msgspec.json.Decoder(dict[str, Any])
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_KEYS = tuple(f'"{name}"'.encode() for name in RequestBody.__struct_fields__)
+_KEYS = tuple(
+    f'"{name}"'.encode() for name in RequestBody.__struct_fields__ if name not in _IGNORED
+)
 
 
 _REMEDIES = {

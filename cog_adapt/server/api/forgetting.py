@@ -1,5 +1,6 @@
 """DELETE: forgets the runs of an owner, one by one or all at once."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -14,6 +15,7 @@ from cog_adapt.server.api.shapes import refusals
 from cog_adapt.server.errors import NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.service.forgetting import Forgetting
+from cog_adapt.server.uploads import Uploads
 
 _NOBODY = "-"
 
@@ -78,11 +80,13 @@ router = APIRouter()
 
 @router.api_route("/owners/{owner}/data", **_DESCRIBED)
 async def forget_all(request: Request, owner: str, forgetting: ForgettingDep) -> Response:
-    """Forget all runs of an owner of the kinds that the key opens; `-`: runs without an owner."""
+    """Forget an owner's uploads, and runs of the kinds that the key opens; `-`: of no owner."""
     key, caller = key_of(request), caller_of(request)
     owner = "" if owner == _NOBODY else owner
     if owner != caller.owner and not caller.sees_all:
         caller.note_unknown()
         raise NotFound(f"there is no owner {owner[:80]!r}.")
     kinds = [kind for kind in NOUNS if key is None or key.opens(kind)]
-    return json_response(await forgetting.forget_all(owner, kinds))
+    forgotten = await forgetting.forget_all(owner, kinds)
+    await asyncio.to_thread(Uploads.of(parts_of(request).settings).remove_all, owner)
+    return json_response(forgotten)

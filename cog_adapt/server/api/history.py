@@ -26,7 +26,6 @@ from cog_adapt.server.api.shapes import (
 from cog_adapt.server.api.sse import EventStream, Write, follow, write_numbered, write_translated
 from cog_adapt.server.errors import InputError, InvalidRequest, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
-from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery as OwedDelivery
 from cog_adapt.server.service.mapping import to_record
 from cog_adapt.server.webhooks import shown_url
@@ -49,7 +48,12 @@ def _read_statuses(given: list[str]) -> list[str]:
     return statuses
 
 
-def _read_event_id(text: str) -> int:
+def read_event_id(text: str) -> int:
+    """Return the number in the header Last-Event-ID.
+
+    Raises:
+        InvalidRequest: it is no number.
+    """
     if not NUMBER.fullmatch(text):
         raise InvalidRequest(
             f"Last-Event-ID is {text[:20]!r}; allowed: the id of an event, a whole number.",
@@ -67,7 +71,7 @@ _Statuses = Annotated[
 _LastEventId = Annotated[
     int,
     Interval(ge=0, le=10**15 - 1),
-    BeforeValidator(_read_event_id),
+    BeforeValidator(read_event_id),
     Header(
         alias="Last-Event-ID",
         description="The last event that was seen; 0: from the beginning.",
@@ -162,30 +166,18 @@ class HistoryRoutes:
         """Return one record, finished or not."""
         prediction = look.service.find(look.id, self._kind, await look.owner(self._kind))
         if prediction is None:
-            return json_response(look.caller.view(await self._find(look)))
+            return json_response(look.caller.view(await look.record(self._kind)))
         body = look.caller.view(to_record(prediction))
         position = look.service.dispatchers[self._kind].waiting.place(prediction)
         return json_response(body | ({"queue_position": position} if position else {}))
 
     async def events(self, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream live events, and earlier ones from `Last-Event-ID` on."""
-        return EventStream(await self._portions(after, look, write_numbered))
+        return EventStream(await event_portions(look, self._kind, after, write_numbered))
 
     async def stream(self, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream the same events for Replicate's clients, under the names of its platform."""
-        return EventStream(await self._portions(after, look, write_translated))
-
-    async def _portions(
-        self, after: int, look: RecordLookup, write: Write
-    ) -> AsyncGenerator[bytes]:
-        owner = await look.owner(self._kind)
-        prediction = look.service.find(look.id, self._kind, owner)
-        if prediction is not None:
-            return follow(prediction, after, write)
-        cached = look.service.find_cached(look.id, self._kind, owner)
-        if cached is not None and not cached.events.missed(after):
-            return follow(cached, after, write)
-        return past_events(await self._find(look), after, write)
+        return EventStream(await event_portions(look, self._kind, after, write_translated))
 
     async def deliveries(self, look: LookDep) -> Response:
         """Return the run's webhooks, and the state of each."""
@@ -200,18 +192,27 @@ class HistoryRoutes:
         raise NotFound(f"there is no delivery {delivery_id[:80]!r} of {look.id!r}.")
 
     async def _deliveries_of(self, look: RecordLookup) -> list[OwedDelivery]:
-        record = await self._find(look)
+        record = await look.record(self._kind)
         return await look.service.records.deliveries(look.id, self._kind, record.owner)
 
-    async def _find(self, look: RecordLookup) -> Record:
-        owner = await look.owner(self._kind)
-        prediction = look.service.find(look.id, self._kind, owner)
-        if prediction is not None:
-            return to_record(prediction)
-        record = await look.service.records.get(look.id, self._kind, owner)
-        if record is None:
-            raise look.unknown(self._kind)
-        return record
+
+async def event_portions(
+    look: RecordLookup, kind: Kind, after: int, write: Write
+) -> AsyncGenerator[bytes]:
+    """Return the events of a run after one that was seen: live, cached, or from the record.
+
+    Raises:
+        NotFound: the caller has no such run.
+        IdInUse: as `RecordLookup.owner`.
+    """
+    owner = await look.owner(kind)
+    prediction = look.service.find(look.id, kind, owner)
+    if prediction is not None:
+        return follow(prediction, after, write)
+    cached = look.service.find_cached(look.id, kind, owner)
+    if cached is not None and not cached.events.missed(after):
+        return follow(cached, after, write)
+    return past_events(await look.record(kind), after, write)
 
 
 def _delivery_body(delivery: OwedDelivery) -> dict[str, Any]:

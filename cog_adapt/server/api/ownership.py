@@ -13,6 +13,8 @@ from starlette.requests import Request
 from cog_adapt.server.api.dependencies import PredictionIdDep, RequestCaller, ServiceDep, caller_of
 from cog_adapt.server.errors import IdInUse, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
+from cog_adapt.server.records import Record
+from cog_adapt.server.service.mapping import to_record
 from cog_adapt.server.service.service import PredictionService
 
 
@@ -55,6 +57,22 @@ class RecordLookup:
             return self._named_owner
         owners = self._owners_in_flight(kind)
         return self._choose(owners.union(await self.service.records.owners_of(self.id, kind)))
+
+    async def record(self, kind: Kind) -> Record:
+        """Return the record of the run that the id leads to, in flight or not.
+
+        Raises:
+            NotFound: the caller has none.
+            IdInUse: as `owner`.
+        """
+        owner = await self.owner(kind)
+        prediction = self.service.find(self.id, kind, owner)
+        if prediction is not None:
+            return to_record(prediction)
+        record = await self.service.records.get(self.id, kind, owner)
+        if record is None:
+            raise self.unknown(kind)
+        return record
 
     def owner_in_flight(self) -> str:
         """Return the owner of the run in flight with this id, of either kind.

@@ -72,10 +72,24 @@ class RequestParser:
             InvalidRequest: the body names another id, or a webhook that can never be reached, or a
                 header is no time.
         """
+        body, checked = await self.read_body(request)
+        return self.asked(request, body, checked, prediction_id=prediction_id)
+
+    def asked(
+        self,
+        request: Request,
+        body: RequestBody,
+        checked: Inputs | Sequence[Problem] | None,
+        *,
+        prediction_id: str | None = None,
+    ) -> PredictionSpec:
+        """Return the request of a body that `read_body` has read.
+
+        Raises:
+            InvalidRequest: as `read`.
+        """
         headers = request.headers
-        timeout = _read_duration(headers.get("cancel-after"))
         is_stream, is_async, wait = read_preferences(headers, strict=self._strict)
-        body, checked = await self._read_body(request)
         asked_id = _choose_id(body.id, prediction_id, self.kind)
         if asked_id is not None and not self._strict:
             check_id(asked_id)
@@ -91,7 +105,7 @@ class RequestParser:
             durable=is_async or wait is not None or body.webhook is not None,
             has_client_id=asked_id is not None,
             retries=body.retries,
-            timeout=timeout,
+            timeout=_read_duration(headers.get("cancel-after")),
             headers={name: headers[name] for name in PASSED_ON if name in headers},
             problems=None,
             is_stream=is_stream,
@@ -100,10 +114,16 @@ class RequestParser:
         )
         return asked if checked is None else _with_inputs(asked, checked)
 
-    async def _read_body(
+    async def read_body(
         self, request: Request
     ) -> tuple[RequestBody, Inputs | Sequence[Problem] | None]:
-        """Read the body; of a large body, also return the checked inputs, or their problems."""
+        """Read the body; of a large body, also return the checked inputs, or their problems.
+
+        Raises:
+            ClientDisconnect: the client has left before the end of the body.
+            BodyError: the body cannot be read.
+        """
+        _read_duration(request.headers.get("cancel-after"))  # refused before the body is read
         content_type = request.headers.get("content-type")
         content = bytearray()
         if content_type is not None or not self._strict:

@@ -40,11 +40,12 @@ def write_numbered(event: RunEvent) -> bytes:
 
 def write_translated(event: RunEvent) -> bytes:
     """Write an event for Replicate's clients: in lines of text, or not at all."""
-    renamed = translate(event)
-    if renamed is None:
-        return b""
-    lines = _LINE_BREAK.sub(b"\ndata: ", renamed.data)
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (renamed.number, renamed.name.encode(), lines)
+    return b"".join(map(_write_lines, translate(event)))
+
+
+def _write_lines(event: RunEvent) -> bytes:
+    lines = _LINE_BREAK.sub(b"\ndata: ", event.data)
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.name.encode(), lines)
 
 
 def _in_one_line(data: bytes) -> bytes:

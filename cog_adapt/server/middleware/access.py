@@ -1,6 +1,7 @@
 """The scope that each route needs; a route outside the table needs `admin`."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Final, Literal
 
@@ -8,6 +9,7 @@ from starlette.types import Scope as Connection
 
 from cog_adapt.server.middleware.accepting import wants_page
 from cog_adapt.server.middleware.keys import Scope
+from cog_adapt.server.middleware.platform_routes import PLATFORM_NEEDS, is_signed
 
 ANY_KEY: Final = "any"
 Need = Scope | Literal["any"]
@@ -67,13 +69,13 @@ def set_need(route: str, need: Need) -> None:
 def need_of(method: str, path: str) -> Need:
     """Return the scope that a key needs for this request."""
     method = "GET" if method == "HEAD" else method
-    return _listed(method, path) or _of_own(method, path) or "admin"
+    return _listed(method, path) or _find(_own, method, path) or "admin"
 
 
-def _of_own(method: str, path: str) -> Need | None:
-    """Return the scope of a route of your own; a part in braces stands for any one part."""
+def _find(needs: Mapping[str, Need], method: str, path: str) -> Need | None:
+    """Return the scope of a route; a part in braces stands for any one part."""
     asked = f"{method} {path}"
-    return next((need for route, need in _own.items() if _pattern(route).fullmatch(asked)), None)
+    return next((need for route, need in needs.items() if _pattern(route).fullmatch(asked)), None)
 
 
 @cache
@@ -92,7 +94,8 @@ def _listed(method: str, path: str) -> Need | None:
     for place in (2, 4):
         if len(parts) > place and parts[place]:
             parts[place] = "{id}"
-    return NEEDS.get(f"{method} {path}") or NEEDS.get(f"{method} {'/'.join(parts)}")
+    listed = NEEDS.get(f"{method} {path}") or NEEDS.get(f"{method} {'/'.join(parts)}")
+    return listed or _find(PLATFORM_NEEDS, method, path)
 
 
 def is_liveness(connection: Connection) -> bool:
@@ -101,10 +104,15 @@ def is_liveness(connection: Connection) -> bool:
 
 
 def is_open(connection: Connection) -> bool:
-    """Return whether a request needs no key: health checks, and the page, which holds no data."""
+    """Return whether a request needs no key: health checks, the page, and signed URLs.
+
+    The page holds no data, and the routes of signed URLs check the signature.
+    """
     path = connection["path"]
     if path in OPEN:
         return True
     if connection["method"] not in _READ_ONLY:
         return False
+    if is_signed(path):
+        return True
     return wants_page(connection) if path == "/" else _PAGE.fullmatch(path) is not None

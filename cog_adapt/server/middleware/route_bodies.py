@@ -12,10 +12,11 @@ from cog_adapt.server.budget import Budget
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.access import is_own
 from cog_adapt.server.middleware.body_limit import BodyLimits
+from cog_adapt.server.middleware.platform_routes import FILE_UPLOAD
 from cog_adapt.server.settings import Settings
 
 OWN_BYTES, OWN_VALUES = 2**20, 10_000
-_UPLOAD = ("POST", "/adapters")
+_UPLOADS = (("POST", "/adapters"), FILE_UPLOAD)
 
 _ROUTE = re.compile(r"[A-Z]+ /[^\s{}]*")
 
@@ -23,7 +24,7 @@ _raised: dict[str, int] = {}
 
 
 def set_body_limit(route: str, max_bytes: int) -> None:
-    """Let a route of your own, for example `POST /v1/files`, take larger bodies than 1 MiB.
+    """Let a route of your own, for example `POST /v1/texts`, take larger bodies than 1 MiB.
 
     MAX_BODY_BYTES still limits these bodies. The server does not count the commas and brackets of
     such a body, so the route must read the body piece by piece, or parse it in another process.
@@ -34,7 +35,7 @@ def set_body_limit(route: str, max_bytes: int) -> None:
     if not _ROUTE.fullmatch(route):
         raise ConfigError(
             f"set_body_limit has the route {route[:100]!r}. Write a method and a path without "
-            "parameters, such as 'POST /v1/files'."
+            "parameters, such as 'POST /v1/texts'."
         )
     if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes < 1:
         raise ConfigError(
@@ -71,7 +72,7 @@ class RouteBodies:
 
     def of(self, method: str, path: str) -> BodyLimits:
         """Return the limits of a request's body."""
-        if (method, path) == _UPLOAD and not self._settings.strict_cog:
+        if (method, path) in _UPLOADS and not self._settings.strict_cog:
             return self._files
         if not is_own(method, path):
             return self._usual

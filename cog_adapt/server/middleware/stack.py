@@ -14,6 +14,7 @@ from cog_adapt.server.middleware.cross_site import CrossSiteMiddleware
 from cog_adapt.server.middleware.keys import KeyRing
 from cog_adapt.server.middleware.local_callers import LocalCallersMiddleware
 from cog_adapt.server.middleware.metrics import MetricsMiddleware
+from cog_adapt.server.middleware.problem_details import ProblemDetailsMiddleware
 from cog_adapt.server.middleware.rate_limit import RateLimitMiddleware, read_rates
 from cog_adapt.server.middleware.route_bodies import RouteBodies
 from cog_adapt.server.settings import Settings
@@ -52,6 +53,8 @@ def add_access_control(app: ASGIApp, settings: Settings, bodies: Budget | None =
         app = AuthMiddleware(app, KeyRing(settings.api_keys_file), opened)
     elif not settings.strict_cog:
         app = CrossSiteMiddleware(LocalCallersMiddleware(app), settings.cors_origins)
+    if not settings.strict_cog:
+        app = ProblemDetailsMiddleware(app)
     if settings.cors_origins:
         # outermost: a browser's preflight carries no key, and a page may read a refusal
         app = allow_origins(app, settings.cors_origins)

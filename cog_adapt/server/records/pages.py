@@ -24,8 +24,16 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
     owner: str = ""
 
 
-def to_query(
-    kind: Kind, statuses: Sequence[str], cursor: str | None, limit: int, owner: str | None = ""
+_Times = tuple[datetime | None, datetime | None]
+
+
+def to_query(  # noqa: PLR0913 - the filters are parameters
+    kind: Kind,
+    statuses: Sequence[str],
+    cursor: str | None,
+    limit: int,
+    owner: str | None = "",
+    created: _Times = (None, None),
 ) -> "PageQuery":
     """Check the parameters, and make the query of a page.
 
@@ -38,6 +46,7 @@ def to_query(
         cursor=read_cursor(cursor, _Cursor),
         limit=limit,
         owner=owner,
+        created=created,
     )
 
 
@@ -49,6 +58,7 @@ class PageQuery(msgspec.Struct, frozen=True):
     cursor: _Cursor | None
     limit: int
     owner: str | None
+    created: _Times = (None, None)
 
     def read(self, connection: Connection) -> Page:
         """Read the page; large texts are only references."""
@@ -65,6 +75,11 @@ class PageQuery(msgspec.Struct, frozen=True):
             query = query.where(records.c.owner == self.owner)
         if self.statuses:
             query = query.where(records.c.status.in_(self.statuses))
+        first, end = self.created
+        if first is not None:
+            query = query.where(records.c.created_at >= first)
+        if end is not None:
+            query = query.where(records.c.created_at < end)
         if self.cursor is not None:
             border = tuple_(
                 literal(self.cursor.created_at, Moment),

@@ -35,13 +35,14 @@ class RecordQueries:
         await self._writer.flush()
         return await self._reader.find_owners(record_id, kind)
 
-    async def page(
+    async def page(  # noqa: PLR0913 - the filters are parameters
         self,
         kind: Kind,
         statuses: Sequence[str] = (),
         cursor: str | None = None,
         limit: int = 100,
         owner: str | None = "",
+        created: tuple[datetime | None, datetime | None] = (None, None),
     ) -> Page:
         """Return a page of an owner's records, newest first, with large texts as references.
 
@@ -51,11 +52,19 @@ class RecordQueries:
             cursor: of the page before.
             limit: the most records.
             owner: of the records; None: all owners.
+            created: only records from the first time on, and before the second.
 
         Raises:
             InputError: the cursor was not made here.
         """
-        query = to_query(kind=kind, statuses=statuses, cursor=cursor, limit=limit, owner=owner)
+        query = to_query(
+            kind=kind,
+            statuses=statuses,
+            cursor=cursor,
+            limit=limit,
+            owner=owner,
+            created=created,
+        )
         await self._writer.flush()
         return await self._reader.run(query.read)
 

@@ -27,6 +27,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         server: the server that works on it; set by `Records`, which ignores a caller's value.
         retries_left: the number of further runs if its server dies.
         deadline: the time at which it is canceled.
+        origin: what a request of another protocol named, as JSON; None for Cog's.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     server: str | None = None
     retries_left: int = 0
     deadline: datetime | None = None
+    origin: str | None = None
     owner: str = ""
 
     @property

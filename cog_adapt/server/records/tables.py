@@ -86,6 +86,7 @@ records = Table(
     Column("server", String(36)),
     Column("retries_left", Integer, nullable=False),
     Column("deadline", Moment),
+    Column("origin", Text),
     Index("records_by_time", "kind", "created_at", "id", "owner"),
     Index("records_by_status", "kind", "status", "created_at", "id", "owner"),
     Index("records_by_owner", "owner", "kind", "created_at", "id"),

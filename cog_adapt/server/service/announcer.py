@@ -4,8 +4,9 @@ import asyncio
 import time
 
 from cog_adapt.server.protocol import Kind
+from cog_adapt.server.service.mapping import webhook_body
 from cog_adapt.server.service.observer import Observer
-from cog_adapt.server.service.prediction import Prediction, encode
+from cog_adapt.server.service.prediction import Prediction
 from cog_adapt.server.webhooks import Announcement, LogThrottle, Webhooks
 
 _LARGE = 2**16  # bytes
@@ -43,7 +44,7 @@ class Announcer:
         """Send an event that the prediction's webhook wants."""
         request = prediction.request
         self._tracking[prediction.key].throttle.note(time.monotonic())
-        body, headers = encode(prediction.account()), self._observer.headers(prediction)
+        body, headers = webhook_body(prediction), self._observer.headers(prediction)
         url, owner = request.webhook or "", request.owner
         self._webhooks.announce(
             Announcement(

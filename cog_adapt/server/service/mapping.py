@@ -2,12 +2,14 @@
 
 import uuid
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from cog_adapt.server.protocol import ADMIN_KEY, Kind, owned
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery
+from cog_adapt.server.service.platform_form import platform_body
 from cog_adapt.server.service.prediction import (
     Prediction,
     PredictionSpec,
@@ -48,7 +50,7 @@ def completed_delivery(prediction: Prediction, headers: dict[str, str]) -> Deliv
         owner=prediction.request.owner,
         event="completed",
         url=prediction.request.webhook or "",
-        body=encode(prediction.account()).decode(),
+        body=webhook_body(prediction).decode(),
         created_at=now(),
         headers=encode(headers).decode(),
         next_attempt_at=now(),
@@ -57,10 +59,7 @@ def completed_delivery(prediction: Prediction, headers: dict[str, str]) -> Deliv
 
 def orphan_delivery(record: Record) -> Delivery:
     """Make the delivery for a prediction that is known only from its record."""
-    raw = {"logs": record.logs, "id": record.id, "status": record.status, "error": record.error}
-    body = raw | {"metrics": msgspec.Raw(record.metrics.encode())}
-    if record.output is not None:
-        body["output"] = msgspec.Raw(record.output.encode())
+    body = _orphan_body(record) if record.origin is None else platform_body(record)
     return Delivery(
         id=_delivery_id((record.kind, record.id, record.owner), record.created_at),
         record_id=record.id,
@@ -72,6 +71,19 @@ def orphan_delivery(record: Record) -> Delivery:
         created_at=now(),
         next_attempt_at=now(),
     )
+
+
+def webhook_body(prediction: Prediction) -> bytes:
+    """Return what a webhook is told of a prediction: the whole of it, for Replicate's clients."""
+    if prediction.request.origin is None:
+        return prediction.completed()
+    return encode(platform_body(to_record(prediction)))
+
+
+def _orphan_body(record: Record) -> dict[str, Any]:
+    raw = {"logs": record.logs, "id": record.id, "status": record.status, "error": record.error}
+    body = raw | {"metrics": msgspec.Raw(record.metrics.encode())}
+    return body | ({"output": msgspec.Raw(record.output.encode())} if record.output else {})
 
 
 def to_record(prediction: Prediction) -> Record:
@@ -100,6 +112,7 @@ def to_record(prediction: Prediction) -> Record:
         webhook_events=tuple(sorted(request.events)) if request.webhook else None,
         retries_left=prediction.retries_left,
         deadline=deadline,
+        origin=request.origin,
         owner=request.owner,
     )
 
@@ -152,4 +165,5 @@ def to_request(record: Record) -> PredictionSpec | None:
         headers=payload.headers,
         created_at=record.created_at,
         digest=record.input_digest or digest_of(inputs),
+        origin=record.origin,
     )

@@ -68,6 +68,7 @@ class PredictionSpec(msgspec.Struct, frozen=True):
         is_stream: whether the answer is events as they come.
         is_async: whether the answer comes at once, before the end.
         wait: seconds to wait for the end, at most; None: unlimited.
+        origin: what a request of another protocol named, as JSON; None for Cog's.
     """
 
     id: str
@@ -89,6 +90,7 @@ class PredictionSpec(msgspec.Struct, frozen=True):
     is_stream: bool = False
     is_async: bool = False
     wait: float | None = None
+    origin: str | None = None
 
     @property
     def owner(self) -> str:

@@ -68,7 +68,7 @@ class AsyncRuns:
         context = contextvars.copy_context()
         context.run(current.set, active)
         active.begin()
-        files = self._run_context.input_files()
+        files = self._run_context.input_files(active.request.owner)
         execution = _AsyncExecution(self._run_context, active, files)
         task = self._loop.create_task(execution.outcome(), context=context)
         self._tasks[active.request.id] = (active, task)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 from cog_adapt.server.protocol import Kind
 
@@ -22,6 +23,7 @@ class WorkerConfig:
         download_seconds: for one input file.
         prefix: of the names of temporary files.
         hang_seconds: without a heartbeat, after which this process is killed; 0: never.
+        uploads: folder of the files that callers have uploaded; None: there are none.
         log_format: of the server's own log, which gets text printed outside of runs.
     """
 
@@ -36,4 +38,5 @@ class WorkerConfig:
     download_seconds: float = math.inf
     prefix: str = "tmp"
     hang_seconds: float = 0.0
+    uploads: Path | None = None
     log_format: str = "json"

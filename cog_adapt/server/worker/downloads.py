@@ -4,6 +4,7 @@ import contextlib
 import functools
 import mimetypes
 import os
+import shutil
 import tempfile
 import urllib.parse
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import BinaryIO
 
 from cog_adapt.server.egress import Egress, Transfer
 from cog_adapt.server.errors import InputError
+from cog_adapt.server.uploads import Uploads, id_in_url
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.data_urls import read_data_url
 
@@ -25,9 +27,14 @@ _POLL = 0.02
 class Downloads:
     """Fetches the URLs that callers name, under the configured limits."""
 
-    def __init__(self, config: WorkerConfig) -> None:
+    def __init__(self, config: WorkerConfig, owner: str = "", egress: Egress | None = None) -> None:
         self._config = config
-        self._egress = Egress(config.egress_allow)
+        self._owner = owner
+        self._egress = egress or Egress(config.egress_allow)
+
+    def of(self, owner: str) -> "Downloads":
+        """Return the downloads of one owner, who alone reads its uploads."""
+        return Downloads(self._config, owner, self._egress)
 
     def new_file(self, name: str) -> Path:
         """Make a new empty file whose name ends in `name`."""
@@ -35,17 +42,33 @@ class Downloads:
         os.close(handle)
         return Path(path)
 
+    def file_name(self, url: str) -> str:
+        """Return the end of the name of a URL's file; an upload has the name of its file.
+
+        Raises:
+            InputError: the text is no URL.
+        """
+        identifier = id_in_url(url)
+        if identifier is None or self._config.uploads is None:
+            return file_name(url)
+        upload = Uploads(self._config.uploads).get(self._owner, identifier)
+        return file_name(url if upload is None else _url_of(upload.name))
+
     def new_transfer(self) -> Transfer:
         """Return the time limits of one file."""
         return Transfer(_SECONDS, self._config.download_seconds)
 
     def fetch(self, url: str, path: Path, transfer: Transfer) -> None:
-        """Write a URL's content to a file.
+        """Write a URL's content to a file; an upload's content is copied without a request.
 
         Raises:
-            InputError: the URL cannot be fetched.
+            InputError: the URL cannot be fetched, or names no upload of this owner.
         """
         most = self._config.max_file_bytes
+        upload = id_in_url(url)
+        if upload is not None and self._config.uploads is not None:
+            _copy_upload(Uploads(self._config.uploads), self._owner, upload, path)
+            return
         if url.startswith("data:"):
             path.write_bytes(read_data_url(url, most))
             return
@@ -69,7 +92,7 @@ class InputFiles:
         """Begin to fetch; `paths` has the files once all are done."""
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
         for url in urls:
-            path = self._downloads.new_file(file_name(url))
+            path = self._downloads.new_file(self._downloads.file_name(url))
             transfer = self._downloads.new_transfer()
             self._paths.append(path)
             self._transfers.append(transfer)
@@ -114,10 +137,28 @@ class InputFiles:
             fetch.add_done_callback(functools.partial(_remove, path))
 
 
+def _copy_upload(uploads: Uploads, owner: str, identifier: str, path: Path) -> None:
+    upload = uploads.get(owner, identifier)
+    try:
+        if upload is not None:
+            shutil.copyfile(uploads.content(upload), path)
+            return
+    except FileNotFoundError:  # it has just expired
+        pass
+    raise InputError(
+        f"there is no file {identifier} of yours: it has expired, or was never here. Upload it "
+        "again, and send the new URL."
+    )
+
+
 def _remove(path: Path, _done: "Future[None]") -> None:
     """Remove a file, which the user's code may have moved."""
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
+
+
+def _url_of(name: str) -> str:
+    return f"file:///{urllib.parse.quote(name, safe='')}"
 
 
 def file_name(url: str) -> str:

@@ -53,9 +53,9 @@ class RunContext:
         words = self.last_words() if has_failed else ()
         self.connection.send(*words, report)
 
-    def input_files(self) -> InputFiles:
-        """Make the object that fetches the input files of a prediction."""
-        return InputFiles(self.downloads)
+    def input_files(self, owner: str = "") -> InputFiles:
+        """Make the object that fetches the input files of an owner's prediction."""
+        return InputFiles(self.downloads.of(owner))
 
     def output_files(self, active: ActivePrediction) -> OutputFiles:
         """Make the object that receives the prediction's output files."""

@@ -72,7 +72,7 @@ class SyncRuns:
     def _run(self, active: ActivePrediction) -> None:
         current.set(active)
         active.begin()
-        files = self._run_context.input_files()
+        files = self._run_context.input_files(active.request.owner)
         try:
             outcome = _SyncExecution(self._run_context, active, files).outcome()
         except Exception as error:  # noqa: BLE001 - the thread must live for the next prediction

@@ -65,7 +65,7 @@ def test_a_failure_is_the_clients_error(server):
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "expected"),
+    ("name", "data", "first"),
     [
         ("output", {"chunk": "a\nb", "index": 0}, ("output", b"a\nb")),
         ("output", {"chunk": {"b": [1]}, "index": 0}, ("output", b'{"b":[1]}')),
@@ -79,6 +79,11 @@ def test_a_failure_is_the_clients_error(server):
         ("queued", {"position": 1}, None),
     ],
 )
-def test_each_event_has_the_platforms_name(name, data, expected):
+def test_each_event_has_the_platforms_name(name, data, first):
     found = translate(RunEvent(7, name, encode(data)))
-    assert found == (expected and RunEvent(7, *expected))
+    assert found[:1] == ([] if first is None else [RunEvent(7, *first)])
+
+
+def test_a_failure_is_followed_by_the_end():
+    found = translate(RunEvent(7, "completed", encode({"status": "failed", "error": "boom"})))
+    assert found[1:] == [RunEvent(7, "done", b'{"reason":"error"}')]

@@ -60,7 +60,7 @@ def test_a_route_of_ones_own_may_need_less():
     assert need_of("GET", "/v1/chat/completions") == "admin"
     set_need("GET /v1/models/{id}", "predict")
     assert need_of("GET", "/v1/models/support@v2") == "predict"
-    for path in ("/v1/models", "/v1/models/", "/v1/models/a/b", "/v2/models/a"):
+    for path in ("/v1/models", "/v1/models/", "/v1/models/a/b/c", "/v2/models/a"):
         assert need_of("GET", path) == "admin", path
 
 
@@ -83,6 +83,8 @@ def test_the_routes_of_the_server_that_only_admin_may_use_are_these(real_app):
         "HEAD /playground/assets/some-id",
         "POST /selftest",
         "POST /shutdown",
+        "GET /v1/webhooks/default/secret",
+        "HEAD /v1/webhooks/default/secret",
     }
 
 

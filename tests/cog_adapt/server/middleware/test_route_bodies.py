@@ -157,7 +157,7 @@ def test_strict_cog_refuses_in_cogs_words():
 
 @pytest.mark.parametrize("route", ["", "/v1/files", "POST", "post /v1/files", "POST /files/{id}"])
 def test_a_limit_for_what_is_no_route_is_refused(route):
-    with pytest.raises(ConfigError, match=r"set_body_limit has the route .*'POST /v1/files'"):
+    with pytest.raises(ConfigError, match=r"set_body_limit has the route .*'POST /v1/texts'"):
         set_body_limit(route, OWN_BYTES)
 
 

@@ -1,0 +1,1 @@
+"""Replicate's HTTP API below `/v1`, for its official clients; another form of the same service."""

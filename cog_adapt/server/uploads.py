@@ -1,0 +1,277 @@
+"""Files that callers have uploaded as inputs: each is its owner's, and expires.
+
+They lie in the data folder, which the servers of one database share. A file is a folder of its
+content and a description; it appears by one rename, so that no reader sees half of it.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from cog_adapt.deletion_clock import deletion_now
+from cog_adapt.machine import free_disk_bytes
+from cog_adapt.server.errors import DiskFull
+from cog_adapt.server.settings import Settings
+from cog_adapt.shared_settings import share_of
+
+MOST_FILES: Final = 1000
+_ID: Final = re.compile(r"file-[0-9a-f]{32}")
+_URL: Final = re.compile(r"https?://[^/?#]+/v1/files/(file-[0-9a-f]{32})")
+_CONTENT, _ABOUT = "content", "about.json"
+_PORTION: Final = 2**20
+_UNFINISHED = timedelta(hours=1)
+_TEMPORARY = "new-"
+
+
+class Upload(msgspec.Struct, frozen=True, kw_only=True):
+    """The description of a file. Times are UTC.
+
+    Attributes:
+        id: random, and no secret.
+        owner: "" if no keys are set.
+        name: as the caller sent it.
+        size: in bytes.
+        sha256: of the content, in hex.
+        metadata: the caller's.
+    """
+
+    id: str
+    owner: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    metadata: dict[str, Any]
+    created_at: datetime
+    expires_at: datetime
+
+
+def id_in_url(url: str) -> str | None:
+    """Return the id of the file that a URL names, at whatever host; None for another URL."""
+    match = _URL.fullmatch(url)
+    return match[1] if match else None
+
+
+def uploads_folder(settings: Settings) -> Path:
+    """Return the folder of the files."""
+    return settings.data_dir.absolute() / "uploads"
+
+
+class Uploads:
+    """The files in a folder, which several processes may use concurrently.
+
+    Args:
+        folder: made with the first file.
+        most: bytes of all; None: a tenth of the disk's free bytes.
+        share: of these for one owner with a name.
+        hours: after which a file expires.
+    """
+
+    def __init__(
+        self, folder: Path, *, most: int | None = None, share: float = 1.0, hours: float = 1.0
+    ) -> None:
+        self._folder = folder
+        self._most = most
+        self._share = share
+        self._life = timedelta(hours=hours)
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Uploads":
+        """Make it from the settings."""
+        most = settings.upload_bytes
+        if most is None and settings.disk_bytes is not None:
+            most = settings.disk_bytes // 10
+        return cls(
+            uploads_folder(settings),
+            most=most,
+            share=settings.owner_share,
+            hours=settings.upload_hours,
+        )
+
+    def most_of(self, owner: str) -> int:
+        """Return the bytes that an owner's files may have."""
+        most = self._most
+        if most is None:
+            most = (free_disk_bytes(self._folder) + self._used()) // 10
+        return share_of(most, self._share) if owner else most
+
+    def refuse_if_full(self, owner: str, size: int) -> None:
+        """Refuse a file that has no room.
+
+        Raises:
+            DiskFull: the owner's files, or all, are too many or too large.
+        """
+        own = list(self.of_owner(owner))
+        if len(own) >= MOST_FILES:
+            raise DiskFull(f"you have {len(own)} files, the most allowed. Delete some of them.")
+        used, most = sum(each.size for each in own), self.most_of(owner)
+        if used + size > most:
+            raise DiskFull(
+                f"your files have {used} bytes, and {size} more exceed your limit of {most} "
+                "(UPLOAD_BYTES and OWNER_SHARE). Delete files, or wait until they expire."
+            )
+        everything = self._used()
+        if everything + size > self.most_of(""):
+            raise DiskFull(
+                f"all files have {everything} bytes, and {size} more exceed UPLOAD_BYTES. "
+                "Try later."
+            )
+
+    def add(
+        self,
+        owner: str,
+        source: BinaryIO,
+        *,
+        name: str,
+        content_type: str,
+        metadata: dict[str, Any],
+    ) -> Upload:
+        """Keep a file.
+
+        Args:
+            owner: of the file.
+            source: a binary file, read from its beginning.
+            name: as the caller sent it.
+            content_type: the same.
+            metadata: the same.
+
+        Raises:
+            DiskFull: it has no room, or cannot be written.
+        """
+        identifier = f"file-{secrets.token_hex(16)}"
+        folder = self._of(owner)
+        temporary = folder / f"{_TEMPORARY}{identifier}"
+        try:
+            temporary.mkdir(mode=0o700, parents=True)
+            self.refuse_if_full(owner, _size_of(source))
+            size, sha256 = _copy(source, temporary / _CONTENT)
+            created_at = datetime.now(UTC)
+            upload = Upload(
+                id=identifier,
+                owner=owner,
+                name=name,
+                content_type=content_type,
+                size=size,
+                sha256=sha256,
+                metadata=metadata,
+                created_at=created_at,
+                expires_at=created_at + self._life,
+            )
+            (temporary / _ABOUT).write_bytes(msgspec.json.encode(upload))
+            temporary.rename(folder / identifier)
+        except OSError as error:
+            raise DiskFull(f"the file cannot be kept: {error.strerror}. Try later.") from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return upload
+
+    def get(self, owner: str, identifier: str) -> Upload | None:
+        """Return an owner's file; None if there is none, or it has expired."""
+        if not _ID.fullmatch(identifier):
+            return None
+        upload = _read(self._of(owner) / identifier)
+        return upload if upload is not None and datetime.now(UTC) < upload.expires_at else None
+
+    def content(self, upload: Upload) -> Path:
+        """Return the path of a file's content."""
+        return self._of(upload.owner) / upload.id / _CONTENT
+
+    def of_owner(self, owner: str) -> list[Upload]:
+        """Return an owner's files, newest first."""
+        found = (self.get(owner, name) for name in _names(self._of(owner)))
+        return sorted(
+            (each for each in found if each is not None),
+            key=lambda each: (each.created_at, each.id),
+            reverse=True,
+        )
+
+    def remove(self, owner: str, identifier: str) -> bool:
+        """Remove an owner's file; return whether there was one."""
+        if self.get(owner, identifier) is None:
+            return False
+        shutil.rmtree(self._of(owner) / identifier, ignore_errors=True)
+        return True
+
+    def remove_all(self, owner: str) -> int:
+        """Remove an owner's files; return their number."""
+        number = len(self.of_owner(owner))
+        shutil.rmtree(self._of(owner), ignore_errors=True)
+        return number
+
+    def prune(self) -> None:
+        """Remove the files that have expired, and uploads that were cut short."""
+        now = deletion_now()
+        for folder in self._folders():
+            if _is_over(folder, now):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _of(self, owner: str) -> Path:
+        """Return the folder of an owner, whose name may hold what no file name may."""
+        return self._folder / hashlib.sha256(owner.encode()).hexdigest()[:32]
+
+    def _used(self) -> int:
+        """Return the bytes of all files, also of those that are just being written."""
+        return sum(_size_at(folder / _CONTENT) for folder in self._folders())
+
+    def _folders(self) -> Iterator[Path]:
+        owners = (self._folder / name for name in _names(self._folder))
+        return (owner / name for owner in owners for name in _names(owner))
+
+
+def _size_at(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _read(folder: Path) -> Upload | None:
+    try:
+        return msgspec.json.decode((folder / _ABOUT).read_bytes(), type=Upload)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _is_over(folder: Path, now: datetime) -> bool:
+    upload = _read(folder)
+    if upload is not None:
+        return upload.expires_at <= now
+    try:
+        changed = folder.stat().st_mtime
+    except OSError:
+        return False
+    return datetime.fromtimestamp(changed, UTC) + _UNFINISHED < now
+
+
+def _size_of(source: BinaryIO) -> int:
+    return source.seek(0, os.SEEK_END)
+
+
+def _portions(source: BinaryIO) -> Iterator[bytes]:
+    source.seek(0)
+    while portion := source.read(_PORTION):
+        yield portion
+
+
+def _copy(source: BinaryIO, target: Path) -> tuple[int, str]:
+    size, digest = 0, hashlib.sha256()
+    with target.open("xb") as file:
+        for portion in _portions(source):
+            size += file.write(portion)
+            digest.update(portion)
+    return size, digest.hexdigest()

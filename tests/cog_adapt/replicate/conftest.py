@@ -1,0 +1,22 @@
+"""The servers that the clients ask."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cog_adapt.contract.servers import Server
+from tests.cog_adapt.replicate.site import LEARNER, site
+
+
+@pytest.fixture(scope="package")
+def server(tmp_path_factory) -> Iterator[Server]:
+    """A server with keys, whose predictor streams words."""
+    with site(tmp_path_factory.mktemp("words")) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def learner(tmp_path_factory) -> Iterator[Server]:
+    """A server with keys, whose trainings make adapters."""
+    with site(tmp_path_factory.mktemp("learner"), LEARNER, "Learner") as running:
+        yield running
