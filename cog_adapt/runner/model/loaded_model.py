@@ -13,12 +13,12 @@ from typing import Any
 
 from torch import Tensor
 
+from cog_adapt.runner.adaptation.bounded_rate import adapt_within_bounds
 from cog_adapt.runner.adaptation.compiling import may_compile
 from cog_adapt.runner.adaptation.first_tensors import going_on, labels_to_learn
 from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.adaptation.report import AdaptationReport, Step
-from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import (
     Checkpoints,
     Start,
@@ -112,9 +112,10 @@ class LoadedModel:
             fitted = (yield from self._fitting(start, kept)) if begin is None else None
             if fitted is not None:
                 return fitted
-            tensors, report = yield from adapt(start)
+            tensors, report = yield from adapt_within_bounds(start)
         adapter = self._adapter(start, tensors)
-        return Adaptation(adapter, report=report, recipe=_used(start), begin=begin)
+        used = replace(start.training.recipe, learning_rate=report.learning_rate)
+        return Adaptation(adapter, report=report, recipe=used, begin=begin)
 
     def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
@@ -218,10 +219,6 @@ class LoadedModel:
         return Adaptation(
             self._adapter(start, outcome.tensors), report, recipe
         )  # no rate means no steps
-
-
-def _used(start: Start) -> Recipe:
-    return replace(start.training.recipe, learning_rate=start.training.learning_rate)
 
 
 def _said_of(kept: InputLookup | None, report: AdaptationReport) -> AdaptationReport:
