@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from cog_adapt.runner.adaptation.divergence import warnings_of
-from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.config import AUTO, HEAD, Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdapterNotFound, StoreError, WeightsError
@@ -153,7 +152,7 @@ def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
     Raises:
         InputError: the recipe differs from that of the adapter to begin from.
     """
-    recipe = resolve(wanted.recipe, runner.task, wanted.begin)
+    recipe = runner.model.resolved(wanted.recipe, wanted.begin)
     key = key_of(
         wanted.examples, recipe=recipe, begin=_name_of_begin(wanted), origin=runner.cache.origin
     )

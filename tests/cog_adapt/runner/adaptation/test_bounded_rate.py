@@ -186,13 +186,32 @@ def test_a_budget_counts_the_steps_that_were_taken_back(model, monkeypatch):
 def test_a_cut_rate_is_in_the_report_and_its_warnings(make_runner):
     runner = make_runner(Depthwise())
     request = Request(inputs=[ROWS[0]["input"]], examples=ROWS, recipe=Recipe(max_steps=8))
-    done = asyncio.run(answer(runner, request))
-    (warning,) = done.report["warnings"]
-    first = done.report["taken_back"][0]
+    report: Any = asyncio.run(answer(runner, request)).report
+    (warning,) = report["warnings"]
+    first = report["taken_back"][0]
     assert warning == (
         f"the automatic learning rate {first['learning_rate']:.2g} made the loss rise from "
         f"{first['first_loss']:.3g} to {first['loss']:.3g} in step {first['step']}: the steps "
-        f"were taken again from the start, at {done.report['learning_rate']:.2g}. Send "
+        f"were taken again from the start, at {report['learning_rate']:.2g}. Send "
         "`learning_rate` to choose it"
     )
-    assert asyncio.run(answer(runner, request)).report["warnings"] == [warning]  # known by now
+    known: Any = asyncio.run(answer(runner, request)).report
+    assert (known["known"], known["warnings"]) == (True, [warning])
+
+
+def test_a_net_of_convolutions_needs_no_method_head_label_or_target(make_runner):
+    runner = make_runner(type("Plain", (Depthwise,), {"method": Task.method})())
+    tested = runner.self_test()
+    assert tested.passed, str(tested)
+    findings = [finding for report in tested.reports for finding in report.findings]
+    (said,) = [finding for finding in findings if finding.code == "default-method"]
+    assert said.message == (
+        "Sequential has no linear layer for LoRA: the default method is 'all', which trains every "
+        "parameter."
+    )
+    for method in ("", "auto"):
+        recipe = Recipe(method, max_steps=2)
+        request = Request(inputs=[ROWS[0]["input"]], examples=ROWS, recipe=recipe)
+        done: Any = asyncio.run(answer(runner, request))
+        assert done.report["method"] == "all"
+        assert done.predictions != done.before

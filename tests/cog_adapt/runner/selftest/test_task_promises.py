@@ -83,7 +83,7 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
     "head of nothing": (
         type("Broken", (Images,), {"start": lambda *_: {}, "head": "classifier.*"})(),
         "head",
-        "does not match any parameter as a whole name",
+        "does not match any parameter as a whole name.*; leave `head` out if the model has none",
     ),
     "probe raises": (with_hook("probe", raising), "probe", "raised KeyError"),
     "probe": (with_hook("probe", lambda self: [("a", "b")]), "probe", "holds a tuple"),
@@ -95,6 +95,13 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
         "made list of 2 targets",
     ),
 }
+
+
+@pytest.mark.parametrize("changes", [{"lora_targets": "(?!)"}, {"method": "all"}])
+def test_a_task_may_have_no_layer_for_lora(changes: dict[str, str]) -> None:
+    report = judged(type("Plain", (Images,), {"head": "(?!)|head.*", **changes})())
+    assert report.passed, report
+    assert {finding.level for finding in report.findings} <= {"NOTE"}
 
 
 @pytest.mark.parametrize("case", BROKEN)
