@@ -161,7 +161,9 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoRes
     tensors, report = yield from adapt_within_bounds(start)
     kind = type(start.task).__name__
     why = f"{kind} has no head that can be fitted in closed form: only steps are left"
-    return AutoResult(tensors, replace(report, decision=HeadDecision(GRADIENTS, why, "score")))
+    lacking = f"only a head over `features`, which {kind} lacks, answers examples left out"
+    decision = HeadDecision(GRADIENTS, why, "score", no_estimate=lacking)
+    return AutoResult(tensors, replace(report, decision=decision))
 
 
 def _without_gradients(

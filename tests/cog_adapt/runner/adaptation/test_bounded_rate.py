@@ -214,4 +214,9 @@ def test_a_net_of_convolutions_needs_no_method_head_label_or_target(make_runner)
         request = Request(inputs=[ROWS[0]["input"]], examples=ROWS, recipe=recipe)
         done: Any = asyncio.run(answer(runner, request))
         assert done.report["method"] == "all"
+        if method == "auto":
+            assert done.report["decision"]["expected"] == (
+                "no estimate: only a head over `features`, which Plain lacks, answers examples "
+                "left out"
+            )
         assert done.predictions != done.before
