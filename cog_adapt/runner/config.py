@@ -24,11 +24,11 @@ from cog_adapt.shared_settings import (
 )
 from gradient_check.phases.precision import ServeMode
 
-AUTO, HEAD = "auto", "head"
+AUTO, LORA, HEAD, ALL = "auto", "lora", "head", "all"
 QUICK: Final = "quick"
 FULL: Final = "full"
 OFF: Final = "off"
-METHODS = (AUTO, "lora", HEAD, "norms", "bias", "all")
+METHODS = (AUTO, LORA, HEAD, "norms", "bias", ALL)
 MATCH_PREFIX = "match:"
 _SHOWN = 80
 

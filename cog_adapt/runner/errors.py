@@ -8,6 +8,7 @@ RunnerError
 ├── InputError                the caller's values do not fit (also ValueError)
 │   └── AdapterNotFound       no adapter of that id or name is this caller's
 ├── AdaptationError           a gradient step could not be taken
+│   ├── NotFiniteError        its loss or a gradient is not finite
 │   └── UnfitTrunkError       frozen blocks cannot be run ahead of a step (`adaptation/`)
 ├── PredictionError           the model could not answer
 ├── TaskError                 a function of the task raised an error of its own
@@ -25,6 +26,7 @@ from gradient_check.phases.errors import ConfigError as ConfigError
 from gradient_check.phases.errors import GradientFlowError as GradientFlowError
 from gradient_check.phases.errors import InputError as InputError
 from gradient_check.phases.errors import ModeError as ModeError
+from gradient_check.phases.errors import NotFiniteError as NotFiniteError
 from gradient_check.phases.errors import RunnerError as RunnerError
 from gradient_check.phases.errors import SetupError as SetupError
 from gradient_check.phases.errors import WeightsError as WeightsError

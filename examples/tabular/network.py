@@ -64,7 +64,7 @@ def numbers_of(row: Mapping[str, Any], names: Sequence[str]) -> list[float]:
     for name in names:
         if not _is_number(row.get(name)):
             was = f"is {row[name]!r}, no finite number" if name in row else "is missing"
-            raise InputError(f"{name!r} {was}. A row has the numbers {', '.join(names)}.")
+            raise InputError(f"{name!r} {was}. A row has a number for each of {', '.join(names)}.")
     return [float(row[name]) for name in names]
 
 

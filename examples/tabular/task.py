@@ -29,6 +29,8 @@ class Table(Task):
         values = dict(zip(COLUMNS, numbers_of(row, COLUMNS), strict=True))
         if "label" in row:
             return Example(values, str(row["label"]))
+        if "target" not in row:
+            raise InputError("no 'target' and no 'label'. Give a number as target, or a label.")
         return Example(values, *numbers_of(row, ["target"]))
 
     def encode(self, inputs: Sequence[Any]) -> Batch:
@@ -36,8 +38,14 @@ class Table(Task):
 
     def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(e.target for e in examples if isinstance(e.target, str)))
-        if names and (len(names) < 2 or not all(isinstance(e.target, str) for e in examples)):
-            raise InputError(f"labels {names}: give each row a label, two or more, or none.")
+        numbers = [n for n, e in enumerate(examples, 1) if not isinstance(e.target, str)]
+        if names and numbers:
+            raise InputError(
+                f"row {numbers[0]} has a number as target, and other rows have labels. Give all "
+                "rows a label, or all a number."
+            )
+        if len(names) == 1:
+            raise InputError(f"all rows have the label {names[0]!r}. Give rows of another label.")
         return names
 
     def start(

@@ -13,6 +13,7 @@ from gradient_check.findings.examination import Numbers, describe
 from gradient_check.findings.report import count, some
 from gradient_check.instruments.portions import STEPS
 from gradient_check.instruments.subject import Subject
+from gradient_check.phases.loss_growth import is_multiplied
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,19 @@ def _judge(flow: GradientFlow, taken: list[_Step]) -> Numbers:
         judge_still_loss(flow, longest.before, longest.descent)
     if descent > 0:
         exam.add("WARN", "ascent", f"the step raises the loss by about {descent:.3g}.")
-    if math.isnan(taken[0].after):  # the loss after the first step is always measured
+    first = taken[0]  # the loss after the first step is always measured
+    if math.isnan(first.after):
         exam.add(
             "FAIL",
             "loss-nonfinite",
             "the loss is nan after one step of the optimizer. Take a smaller learning rate.",
+        )
+    elif is_multiplied(first.before, first.after):
+        exam.add(
+            "WARN",
+            "step-too-long",
+            f"one step of the optimizer raises the loss from {first.before:.3g} to "
+            f"{first.after:.3g}: the learning rate is too high for this model. Take a tenth of it.",
         )
     last = ([step for step in taken if not math.isnan(step.after)] or taken)[-1]
     return {"loss before": last.before, "loss after": last.after, "predicted": descent}

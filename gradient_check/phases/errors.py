@@ -7,6 +7,7 @@ RunnerError
 │   └── GradientFlowError     a gradient check failed; the message is its report
 ├── InputError                the caller's values do not fit (also ValueError)
 ├── AdaptationError           a gradient step could not be taken
+│   └── NotFiniteError        its loss or a gradient is not finite
 └── ModeError                 gradients asked for where they cannot flow (also RuntimeError)
 
 A program built on the phases may add errors of its own to this tree, as `cog_adapt` does. Every
@@ -42,6 +43,10 @@ class InputError(RunnerError, ValueError):
 
 class AdaptationError(RunnerError):
     """A gradient step could not be taken."""
+
+
+class NotFiniteError(AdaptationError):
+    """The loss or a gradient of a step is not finite."""
 
 
 class ModeError(RunnerError, RuntimeError):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check.phases.determinism import repeatable_attention
-from gradient_check.phases.errors import AdaptationError, ModeError
+from gradient_check.phases.errors import AdaptationError, ModeError, NotFiniteError
 from gradient_check.phases.modes import casting, run_adaptation
 from gradient_check.phases.precision import Precision
 from gradient_check.phases.randomness import derive_seed, seeded
@@ -240,12 +240,12 @@ class GradientStep:
 
     def _check_finite(self, loss: float, norm: float) -> None:
         if not math.isfinite(loss):
-            raise AdaptationError(
+            raise NotFiniteError(
                 f"the loss is {loss} before the update. Check the examples, or lower the learning "
                 "rate."
             )
         if not math.isfinite(norm) and not self.precision.scaled:
-            raise AdaptationError(
+            raise NotFiniteError(
                 f"the gradient of {_nonfinite_parameter(self.replica)} is not finite. Lower the "
                 "learning rate, or look for a division, logarithm or root of zero in the model."
             )

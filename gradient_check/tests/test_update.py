@@ -236,3 +236,19 @@ def test_a_step_too_small_to_see_beside_terms_that_cancel_is_nothing_to_tell() -
     assert found(flow) == []
     judge_still_loss(flow, 1e-9, -1.0)
     assert found(flow) == [("FAIL", "stale-forward")]
+
+
+class Deep(nn.Sequential):
+    """A chain whose output is a product of its layers, so that a long step explodes."""
+
+    def __init__(self) -> None:
+        super().__init__(*[nn.Linear(6, 6) for _ in range(6)])
+
+
+@pytest.mark.parametrize(("rate", "codes"), [(1e-3, []), (1.0, [("WARN", "step-too-long")])])
+def test_a_step_that_multiplies_the_loss_is_a_warning(rate: float, codes: list[Any]) -> None:
+    flow = trained(Deep(), make_optimizer=lambda p: torch.optim.Adam(p, lr=rate))
+    numbers = judge_update(flow)
+    assert found(flow) == codes
+    assert (numbers["loss after"] > 5 * numbers["loss before"] + 1) == bool(codes)
+    assert all("Take a tenth of it" in finding.message for finding in flow.exam.findings)

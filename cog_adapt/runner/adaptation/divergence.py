@@ -1,27 +1,35 @@
-"""Tells that the loss of an adaptation has grown instead of fallen."""
+"""Sentences on losses that have grown instead of fallen, for a report's warnings."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
-_TIMES = 5.0  # a batch of other examples has less than so many times the first loss
-_LEAST_RISE = 1.0
+from gradient_check.phases.loss_growth import worst_rise
 
 
-def divergence(losses: Sequence[float], learning_rate: float) -> str:
-    """Return a sentence on losses that grew far above the first one; empty if they did not.
+def warnings_of(report: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return sentences on the losses of a report (`AdaptationReport.to_json`).
 
-    Args:
-        losses: the loss of each step, in order.
-        learning_rate: the rate of these steps; the sentence suggests a tenth of it.
+    There is one on steps that were taken back, and one on losses that grew far above the first.
     """
-    if len(losses) < 2:
-        return ""
-    known = [math.inf if math.isnan(loss) else loss for loss in losses]
-    first, (worst, step) = known[0], max((loss, n) for n, loss in enumerate(known, 1))
-    if worst <= max(_TIMES * abs(first), first + _LEAST_RISE):
-        return ""
+    rate, taken_back = report.get("learning_rate", 0.0), report.get("taken_back", ())
+    said = [_of_taken_back(taken_back, rate)] if taken_back else []
+    losses = report.get("losses", ())
+    rise = worst_rise(losses)
+    if rise is not None:
+        step, worst = rise
+        said.append(
+            f"the loss rose from {losses[0]:.3g} to {worst:.3g} in step {step}: steps of a "
+            f"learning rate of {rate:.2g} are too long for this model. Send a lower "
+            f"`learning_rate`, {rate / 10:.1g} say"
+        )
+    return tuple(said)
+
+
+def _of_taken_back(taken_back: list[dict[str, Any]], rate: float) -> str:
+    first = taken_back[0]
+    loss = "no finite number" if first["loss"] is None else f"{first['loss']:.3g}"
     return (
-        f"the loss rose from {first:.3g} to {worst:.3g} in step {step}: steps of a learning rate "
-        f"of {learning_rate:.2g} are too long for this model. Send a lower `learning_rate`, "
-        f"{learning_rate / 10:.1g} say"
+        f"the automatic learning rate {first['learning_rate']:.2g} made the loss rise from "
+        f"{first['first_loss']:.3g} to {loss} in step {first['step']}: the steps were taken again "
+        f"from the start, at {rate:.2g}. Send `learning_rate` to choose it"
     )

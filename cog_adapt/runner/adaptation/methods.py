@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from cog_adapt.runner.config import AUTO, MATCH_PREFIX, Recipe
+from cog_adapt.runner.config import ALL, AUTO, LORA, MATCH_PREFIX, Recipe
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.task.task import Task
@@ -34,8 +34,8 @@ def start_tensors(template: nn.Module, task: Task, recipe: Recipe) -> dict[str, 
     head: dict[str, Tensor] = {
         n: p for n, p in template.named_parameters() if re.fullmatch(task.head, n)
     }
-    method = recipe.method or task.method
-    if method == "lora":
+    method = recipe.method or own_method(template, task)
+    if method == LORA:
         chosen = dict(_lora(template, task, recipe))
     elif method == "head":
         chosen = head
@@ -46,10 +46,30 @@ def start_tensors(template: nn.Module, task: Task, recipe: Recipe) -> dict[str, 
         chosen = _in_blocks(chosen, last_blocks(template, task, recipe.blocks))
     if not chosen:
         raise InputError(
-            f"method {method!r} finds nothing to train in {type(template).__name__}. Choose "
-            "another: 'all' trains every parameter."
+            f"method {method!r} finds nothing to train in {type(template).__name__}"
+            f"{_why_none(method)}. Choose another: 'all' trains every parameter."
         )
     return chosen | head
+
+
+def _why_none(method: str) -> str:
+    return ", where `lora_targets` matches no linear layer below the head" * (method == LORA)
+
+
+def own_method(template: nn.Module, task: Task) -> str:
+    """Return the method of a task whose request names none."""
+    return task.method or gradient_method(template, task)
+
+
+def gradient_method(template: nn.Module, task: Task) -> str:
+    """Return the task's method of gradient steps: LoRA where it has layers, else all parameters.
+
+    A net without linear layers, of convolutions say, is small as a rule, and its norms or biases
+    alone can learn little.
+    """
+    if task.method not in ("", AUTO):
+        return task.method
+    return LORA if lora_layers(template, task) else ALL
 
 
 def last_blocks(template: nn.Module, task: Task, count: int) -> list[str]:
@@ -72,15 +92,30 @@ def _in_blocks(tensors: dict[str, Tensor], blocks: list[str]) -> dict[str, Tenso
     return {name: tensor for name, tensor in tensors.items() if name.startswith(starts)}
 
 
-def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
+def resolve(recipe: Recipe, task: Task, own: str, begin: Adapter | None = None) -> Recipe:
     """Fill in method, rank and blocks: those of the adapter to continue from, else the task's.
+
+    Args:
+        recipe: of the request.
+        task: has the rank and the names of the blocks.
+        own: the task's own method (`own_method`).
+        begin: the adapter to continue from.
 
     Raises:
         InputError: the recipe differs from the adapter.
     """
-    if begin is None:
-        method, rank = recipe.method or task.method, recipe.rank or task.rank
-        return replace(recipe, method=method, rank=rank, learning_rate=recipe.learning_rate or None)
+    if begin is not None:
+        return continuing(recipe, task, begin)
+    method, rank = recipe.method or own, recipe.rank or task.rank
+    return replace(recipe, method=method, rank=rank, learning_rate=recipe.learning_rate or None)
+
+
+def continuing(recipe: Recipe, task: Task, begin: Adapter) -> Recipe:
+    """Fill in method, rank and blocks of the adapter to continue from.
+
+    Raises:
+        InputError: the recipe differs from the adapter.
+    """
     for name, asked, own in (
         ("method", recipe.method.replace(AUTO, ""), begin.method),
         ("rank", recipe.rank, begin.rank),
@@ -153,5 +188,5 @@ def automatic_learning_rate(template: nn.Module, task: Task, method: str) -> flo
     widths = sorted(layer.in_features for _, layer in lora_layers(template, task))
     widths = widths or sorted(p.shape[1] for p in template.parameters() if p.dim() > 1) or [1]
     rate = _LORA_RATE * (_REFERENCE_WIDTH / widths[len(widths) // 2]) ** _EXPONENT
-    whole_weights = method == "all" or method.startswith(MATCH_PREFIX)
+    whole_weights = method == ALL or method.startswith(MATCH_PREFIX)
     return float(f"{rate / 10 if whole_weights else rate:.1e}")

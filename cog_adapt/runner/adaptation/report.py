@@ -5,6 +5,8 @@ from typing import Any
 
 from cog_adapt.runner.heads.decision import HeadDecision
 
+_UNSAID = {"trunk": "", "halved_at": None, "taken_back": ()}
+
 
 @dataclass(frozen=True)
 class Step:
@@ -33,6 +35,23 @@ class Step:
 
 
 @dataclass(frozen=True)
+class TakenBack:
+    """Steps that multiplied the loss, and were taken again at a lower rate.
+
+    Attributes:
+        learning_rate: of these steps.
+        step: the step in which the loss was found so high, from 1.
+        first_loss: of the first step.
+        loss: the high loss; None if it was not finite.
+    """
+
+    learning_rate: float
+    step: int
+    first_loss: float
+    loss: float | None
+
+
+@dataclass(frozen=True)
 class HeldOut:
     """The held-out examples' mean loss and mean score after `step` steps."""
 
@@ -50,6 +69,7 @@ class AdaptationReport:
         trunk: the result of storing the frozen blocks' outputs; "" if it was not tried.
         halved_at: the step in which memory ran out, and from which on parts are half as large,
             counted over all runs of the adaptation; None: memory sufficed.
+        taken_back: the runs whose automatic rate was too high, in order.
         bit_for_bit: whether the same adaptation gives the same bits there: on CUDA with
             DETERMINISTIC=1 only.
     """
@@ -70,6 +90,7 @@ class AdaptationReport:
     halved_at: int | None = None
     bit_for_bit: bool = True
     decision: HeadDecision | None = None
+    taken_back: tuple[TakenBack, ...] = ()
 
     @property
     def score_before(self) -> float | None:
@@ -96,12 +117,11 @@ class AdaptationReport:
         return next((s.score for s in self.scores if s.step == self.best_step), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, the curves as lists; with `trunk` and `halved_at` only if they are set."""
-        unsaid = {"trunk": "", "halved_at": None}
+        """Plain values, the curves as lists; a field of `_UNSAID` only if it says something."""
         whole = {
             name: value
             for name, value in asdict(self).items()
-            if (name, value) not in unsaid.items()
+            if (name, value) not in _UNSAID.items()
         }
         steps, scores = whole.pop("steps"), whole.pop("scores")
         whole["decision"] = self.decision.to_json() if self.decision else None

@@ -72,6 +72,12 @@ class PartLimit:
                 self.halved_at = step.number
                 self.halved_to = step.halved_to
 
+    def go_back(self, steps: int) -> None:
+        """Forget the steps after the first `steps`, which are taken again."""
+        self.steps = steps
+        if self.halved_at is not None and self.halved_at > steps:
+            self.halved_at, self.halved_to = None, 0
+
     @property
     def is_due(self) -> bool:
         """Whether the replayed adaptation halved the limit before the next step."""

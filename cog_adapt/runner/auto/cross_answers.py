@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from cog_adapt.runner.adaptation.run import adapt
+from cog_adapt.runner.adaptation.bounded_rate import adapt_within_bounds
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.head import outputs_of
 from cog_adapt.runner.auto.start import AutoStart
@@ -117,7 +117,7 @@ def cross_answers(
 
 def _trained(run: Start) -> Generator[None, None, Tensors]:
     """Adapt to a fold; its steps are not reported as progress."""
-    work = adapt(run)
+    work = adapt_within_bounds(run)
     while True:
         try:
             next(work)

@@ -15,8 +15,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from cog_adapt.runner.adaptation.bounded_rate import adapt_within_bounds
 from cog_adapt.runner.adaptation.report import Step
-from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.cross_answers import (
     CrossAnswers,
@@ -158,10 +158,12 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoRes
     if not held_out and len(start.data.examples) >= _FEWEST_TO_HOLD_OUT:
         held_out = _HELD_OUT
     start = start.with_recipe(replace(start.training.recipe, hold_out=held_out))
-    tensors, report = yield from adapt(start)
+    tensors, report = yield from adapt_within_bounds(start)
     kind = type(start.task).__name__
     why = f"{kind} has no head that can be fitted in closed form: only steps are left"
-    return AutoResult(tensors, replace(report, decision=HeadDecision(GRADIENTS, why, "score")))
+    lacking = f"only a head over `features`, which {kind} lacks, answers examples left out"
+    decision = HeadDecision(GRADIENTS, why, "score", no_estimate=lacking)
+    return AutoResult(tensors, replace(report, decision=decision))
 
 
 def _without_gradients(
@@ -176,7 +178,7 @@ def _with_gradients(
 ) -> Generator[Step | None, None, AutoResult]:
     """Take steps on all examples, and return the decided candidate."""
     run = given.checkpointed(given.last_beginning(form))
-    tensors, report = yield from adapt(run)
+    tensors, report = yield from adapt_within_bounds(run)
     if decision.chosen == AVERAGE:
         tensors = averaged(given, form.head, tensors)
     if decision.chosen == MIDDLE:
@@ -200,7 +202,7 @@ def _unestimated(given: AutoStart, first: HeadDecision) -> Generator[Step | None
         everything = torch.arange(len(given.features))
         form = given.objective.fit(given.features, everything)
         start = given.beginning(everything, form, recipe.max_steps)
-    tensors, report = yield from adapt(given.checkpointed(start))
+    tensors, report = yield from adapt_within_bounds(given.checkpointed(start))
     head = given.names.read(tensors).calibrated(given.objective.usual_calibration())
     seconds = time.monotonic() - given.began
     report = replace(report, decision=first, seconds=seconds)

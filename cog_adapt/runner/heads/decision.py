@@ -89,6 +89,7 @@ class HeadDecision:
         before: the base's score; None if it could not be estimated.
         after: the chosen candidate's score.
         candidates: all of them, on the same examples.
+        no_estimate: why there is no estimate, if there is none.
     """
 
     chosen: str
@@ -97,6 +98,7 @@ class HeadDecision:
     before: CandidateScore | None = None
     after: CandidateScore | None = None
     candidates: Mapping[str, CandidateScore] = field(default_factory=dict)
+    no_estimate: str = "there are too few examples to leave some out"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, with the sentence for the caller."""
@@ -114,7 +116,7 @@ class HeadDecision:
     def sentence(self) -> str:
         """The estimate in words, as in "expected accuracy about .84 ± .03, was .67"."""
         if self.before is None or self.after is None:
-            return "no estimate: there are too few examples to leave some out"
+            return f"no estimate: {self.no_estimate}"
         expected = (
             f"expected {self.metric} about {_short(self.after.score)} "
             f"± {_short(self.after.error)}, was {_short(self.before.score)}"

@@ -13,12 +13,18 @@ from typing import Any
 
 from torch import Tensor
 
+from cog_adapt.runner.adaptation.bounded_rate import adapt_within_bounds
 from cog_adapt.runner.adaptation.compiling import may_compile
 from cog_adapt.runner.adaptation.first_tensors import going_on, labels_to_learn
 from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
-from cog_adapt.runner.adaptation.methods import automatic_learning_rate, resolve, start_tensors
+from cog_adapt.runner.adaptation.methods import (
+    automatic_learning_rate,
+    gradient_method,
+    own_method,
+    resolve,
+    start_tensors,
+)
 from cog_adapt.runner.adaptation.report import AdaptationReport, Step
-from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import (
     Checkpoints,
     Start,
@@ -45,7 +51,6 @@ from cog_adapt.runner.task.task import Task
 from gradient_check.phases.replicas import Tensors
 
 Progress = Step | Early | Needed | Elsewhere[Any] | None
-_BY_GRADIENTS = "lora"  # for a task whose own method is `auto`
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,10 @@ class LoadedModel:
         self.batch_size = settings.batch_size
         self.compiles = may_compile(settings.compile_blocks, self.base.precision.device)
 
+    def resolved(self, recipe: Recipe, begin: Adapter | None = None) -> Recipe:
+        """Fill in what the recipe leaves open (`resolve`); on any thread."""
+        return resolve(recipe, self.task, own_method(self.base.template, self.task), begin)
+
     @property
     def damage(self) -> tuple[str, ...]:
         """The base's difference from its census, or its failed device; empty while all is well."""
@@ -98,7 +107,10 @@ class LoadedModel:
         Before the first step, the generator yields its memory demand, and may have to wait there.
         """
         self.base.refuse_when_damaged()
-        automatic = AUTO in (recipe.method, resolve(recipe, self.task, begin).method)
+        automatic = AUTO in (
+            recipe.method,
+            self.resolved(recipe, begin).method,
+        )
         device = self.base.precision.device
         with self.base.guarded(), explaining_memory(device, AdaptationError):
             if automatic:
@@ -112,9 +124,10 @@ class LoadedModel:
             fitted = (yield from self._fitting(start, kept)) if begin is None else None
             if fitted is not None:
                 return fitted
-            tensors, report = yield from adapt(start)
+            tensors, report = yield from adapt_within_bounds(start)
         adapter = self._adapter(start, tensors)
-        return Adaptation(adapter, report=report, recipe=_used(start), begin=begin)
+        used = replace(start.training.recipe, learning_rate=report.learning_rate)
+        return Adaptation(adapter, report=report, recipe=used, begin=begin)
 
     def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
@@ -132,7 +145,7 @@ class LoadedModel:
         began = time.monotonic()
         if not examples:
             raise InputError("no examples: send at least one for each label.")
-        recipe = resolve(recipe, self.task, begin)
+        recipe = self.resolved(recipe, begin)
         labels = labels_to_learn(self.task, examples, begin)
         rate = recipe.learning_rate or automatic_learning_rate(
             self.base.template, self.task, recipe.method
@@ -177,7 +190,7 @@ class LoadedModel:
         kept: InputLookup | None,
     ) -> Generator[Progress, None, Adaptation]:
         """Let `auto` choose; a task without features gets its own method, and early stopping."""
-        own = self.task.method if self.task.method != AUTO else _BY_GRADIENTS
+        own = gradient_method(self.base.template, self.task)
         start = yield from self.starting(examples, replace(recipe, method=own), is_blind=True)
         start = yield from admitted(self.estimates, start.with_kept_rows(kept))
         decoded, began = start.data.examples, start.began
@@ -218,10 +231,6 @@ class LoadedModel:
         return Adaptation(
             self._adapter(start, outcome.tensors), report, recipe
         )  # no rate means no steps
-
-
-def _used(start: Start) -> Recipe:
-    return replace(start.training.recipe, learning_rate=start.training.learning_rate)
 
 
 def _said_of(kept: InputLookup | None, report: AdaptationReport) -> AdaptationReport:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from cog_adapt.runner.data.files import read_bytes, write_whole
+from cog_adapt.runner.data.files import ZIP_MARK, read_bytes, write_whole
 from cog_adapt.runner.errors import WeightsError
 from gradient_check.phases.census import checksums
 from gradient_check.phases.lora import LORA_A
@@ -28,6 +28,10 @@ MOST_ADAPTER_BYTES = 512 * 2**20  # bytes of a file that a caller sends
 _MOST_HEADER_BYTES = 16 * 2**20
 _MOST_TENSORS = 20_000  # a tensor of no bytes takes a thousand times the memory of its entry
 _LENGTH_BYTES = 8
+_PEFT = (
+    "Its tensors have PEFT's names: put it into a .zip with its adapter_config.json, upload that "
+    "to POST /adapters, and send the id as `adapter`"
+)
 
 
 @dataclass(frozen=True)
@@ -137,10 +141,16 @@ def adapter_from_bytes(content: bytes, name: str) -> Adapter:
             scales=dict(header.get("scales", {})),
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        remedy = _PEFT if _is_of_peft(content) else "Use a file that train.py or save_adapter wrote"
         raise WeightsError(
-            f"{name} holds no adapter: its metadata lacks a sound {FORMAT!r} entry. Use a file "
-            "that train.py or save_adapter wrote."
+            f"{name} holds no adapter: its metadata lacks a sound {FORMAT!r} entry. {remedy}."
         ) from error
+
+
+def _is_of_peft(content: bytes) -> bool:
+    """Return whether a safetensors file's content names its tensors as PEFT does."""
+    length = int.from_bytes(content[:_LENGTH_BYTES], "little")
+    return b'"base_model.model.' in content[: _LENGTH_BYTES + length]
 
 
 def _texts(values: object) -> tuple[str, ...]:
@@ -156,6 +166,11 @@ def load_tensors(content: bytes, name: str) -> dict[str, Tensor]:
         WeightsError: the content is no such file, or its header is too long or lists too many
             tensors.
     """
+    if content.startswith(ZIP_MARK):
+        raise WeightsError(
+            f"{name} is no safetensors file but a .zip. Upload a .zip of PEFT's files to POST "
+            "/adapters, and send the id as `adapter`."
+        )
     _check_header(content, name)
     try:
         tensors: dict[str, Tensor] = load(content)

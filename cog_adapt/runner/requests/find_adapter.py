@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.adaptation.first_tensors import labels_to_learn, part_of
-from cog_adapt.runner.adaptation.methods import resolve
+from cog_adapt.runner.adaptation.methods import continuing
 from cog_adapt.runner.data.examples import ExampleSet
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.modules.adapters import Adapter, read_adapter
@@ -47,7 +47,8 @@ def begin_of(
     Raises:
         InputError: the recipe differs from the adapter's, or a label is unknown to it.
     """
-    resolve(request.recipe, task, adapter)
+    if adapter is not None:
+        continuing(request.recipe, task, adapter)
     if adapter is None or not adapter.labels or not request.labels:
         return adapter
     targets = {e.target for e in examples.examples if isinstance(e.target, Hashable)}

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from cog_adapt.adapter_metadata import Provenance
-from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.model.loaded_model import Adaptation
@@ -71,7 +70,7 @@ def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | A
     runner.cache.counts["adaptations_run"] += 1
     wanted = planned.wanted
     every = KEEP_EVERY if wanted.survives else _AT_THE_END
-    method = resolve(wanted.recipe, runner.task, wanted.begin).method
+    method = runner.model.resolved(wanted.recipe, wanted.begin).method
     recipe = replace(wanted.recipe, method=method)
     ticket = runner.submit_adaptation(
         wanted.examples,

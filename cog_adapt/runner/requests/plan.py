@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from cog_adapt.runner.adaptation.divergence import divergence
-from cog_adapt.runner.adaptation.methods import resolve
+from cog_adapt.runner.adaptation.divergence import warnings_of
 from cog_adapt.runner.config import AUTO, HEAD, Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdapterNotFound, StoreError, WeightsError
@@ -80,9 +79,7 @@ class AdaptationResult:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences on the course of the run; empty if it went as it should."""
-        losses, rate = self.report.get("losses", ()), self.report.get("learning_rate", 0.0)
-        grown = divergence(losses, rate)
-        return (grown,) if grown else ()
+        return warnings_of(self.report)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +152,7 @@ def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
     Raises:
         InputError: the recipe differs from that of the adapter to begin from.
     """
-    recipe = resolve(wanted.recipe, runner.task, wanted.begin)
+    recipe = runner.model.resolved(wanted.recipe, wanted.begin)
     key = key_of(
         wanted.examples, recipe=recipe, begin=_name_of_begin(wanted), origin=runner.cache.origin
     )

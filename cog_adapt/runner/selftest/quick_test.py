@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cog_adapt.runner.adaptation.methods import automatic_learning_rate, lora_layers
-from cog_adapt.runner.config import AUTO, Recipe
+from cog_adapt.runner.adaptation.methods import automatic_learning_rate, gradient_method
+from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.plain_values import alike
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
@@ -163,11 +163,9 @@ class _QuickTest:
 
 def _recipe(model: LoadedModel) -> Recipe:
     """Return one gradient step by the task's own method, or by one that `auto` chooses."""
-    task = model.task
-    method = task.method
-    if method == AUTO:
-        method = "lora" if lora_layers(model.base.template, task) else "all"
-    rate = automatic_learning_rate(model.base.template, task, method)
+    template, task = model.base.template, model.task
+    method = gradient_method(template, task)
+    rate = automatic_learning_rate(template, task, method)
     return Recipe(method=method, max_steps=1, learning_rate=rate)
 
 

@@ -3,6 +3,8 @@
 An error of the task becomes a finding with the task's line.
 """
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,11 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task.task import Batch, Task
 from gradient_check.findings.examination import Examination, describe
-from gradient_check.instruments.sources import module_names, raised_at
+from gradient_check.findings.report import Place
+from gradient_check.instruments.sources import definition, module_names, raised_at
 from gradient_check.phases.modes import run_inference
 from gradient_check.phases.precision import Precision
 from gradient_check.phases.randomness import seeded
@@ -22,6 +26,16 @@ from gradient_check.phases.replicas import serving_replica
 from gradient_check.phases.room import has_room
 
 SEED = 0
+_MISFIT = re.compile(r"takes .* arguments? but|missing .* argument|unexpected keyword argument")
+_ARGUMENTS = {
+    "probe": ("self",),
+    "encode": ("self", "inputs"),
+    "labels": ("self", "examples"),
+    "encode_targets": ("self", "targets", "labels"),
+    "start": ("self", "module", "labels", "examples"),
+    "loss": ("self", "module", "batch", "targets"),
+    "predict": ("self", "module", "batch", "labels", "options"),
+}
 
 
 class TaskCalls:
@@ -64,11 +78,25 @@ class TaskCalls:
         try:
             return function()
         except Exception as error:  # noqa: BLE001 - the task may raise anything
-            place = raised_at(error.__traceback__, module_names(self.model.base.template))
-            kind = type(self.task).__name__
-            said = f"{kind}.{hook} raised {describe(error)}. {self._remedy()}"
-            self.exam.add("FAIL", hook, said, parameters=(), module=place.module, line=place.line)
+            self._report(hook, error)
             return None
+
+    def _report(self, hook: str, error: Exception) -> None:
+        """Add a finding on an error of a function, with the line to correct."""
+        kind, own = type(self.task).__name__, getattr(type(self.task), hook)
+        said = f"{kind}.{hook} raised {describe(error).rstrip('.')}."
+        if _is_misfit(error, own):
+            place = Place(None, definition(own))
+            remedy = f"It is called as {hook}({', '.join(_ARGUMENTS[hook])}): write it so."
+        elif isinstance(error, InputError):
+            place = Place(None, definition(type(self.task).probe))
+            remedy = f"`probe` gives this example: let it give one that `{hook}` takes."
+        else:
+            place = raised_at(error.__traceback__, module_names(self.model.base.template))
+            remedy = self._remedy()
+        self.exam.add(
+            "FAIL", hook, f"{said} {remedy}", parameters=(), module=place.module, line=place.line
+        )
 
     def _remedy(self) -> str:
         """Return the arguments of a function in words, once they are known."""
@@ -99,3 +127,15 @@ class TaskCalls:
         """Return the task's predictions, unchecked."""
         task = self.task
         return self.infer(lambda m: task.predict(m, batch, self.labels, task.options), module, seed)
+
+
+def _is_misfit(error: Exception, function: Callable[..., Any]) -> bool:
+    """Return whether a function cannot be called with its arguments: no line of it has run."""
+    trace = error.__traceback__
+    ran = set()
+    while trace is not None:
+        ran.add(trace.tb_frame.f_code)
+        trace = trace.tb_next
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    is_misfit = isinstance(error, TypeError) and _MISFIT.search(str(error)) is not None
+    return is_misfit and code is not None and code not in ran

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.methods import lora_layers
+from cog_adapt.runner.config import ALL, LORA
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.data.plain_values import alike, not_plain
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.task_calls import SEED, TaskCalls
 from cog_adapt.runner.task.decoding import encoded
-from cog_adapt.runner.task.task import Task, on_device
+from cog_adapt.runner.task.task import NO_NAME, Task, on_device
 from gradient_check import GradientReport
 from gradient_check.findings.examination import Numbers
 from gradient_check.phases.census import Census
@@ -68,17 +69,25 @@ class _Inputs(TaskCalls):
         return {"examples": len(found)}
 
     def judge_patterns(self) -> Numbers:
-        """Check that `lora_targets` names a layer."""
+        """Check that `lora_targets` names a layer, unless none is meant."""
         template = self.model.base.template
         layers = lora_layers(template, self.task)
         task, kind = self.task, type(self.task).__name__
-        if not layers and (task.method == "lora" or task.lora_targets != Task.lora_targets):
+        means_none = task.lora_targets in (Task.lora_targets, NO_NAME)
+        if not layers and (task.method == LORA or not means_none):
             self.exam.add(
-                "FAIL" if task.method == "lora" else "WARN",
+                "FAIL" if task.method in (LORA, "") else "WARN",
                 "lora-targets",
                 f"{kind}.lora_targets {task.lora_targets!r} matches no linear layer of "
                 f"{type(template).__name__} as a whole name. Write a regex of layers' names, or "
-                "choose another `method`.",
+                "leave `lora_targets` and `method` out: every parameter is then trained.",
+            )
+        elif not layers and not task.method:
+            self.exam.add(
+                "NOTE",
+                "default-method",
+                f"{type(template).__name__} has no linear layer for LoRA: the default method is "
+                f"{ALL!r}, which trains every parameter.",
             )
         return {"layers": len(layers)}
 
@@ -129,13 +138,15 @@ class _Inputs(TaskCalls):
             self.fail("start", f"made of {len(labels)} labels {rows}. Give a row for each label")
         other = [name for name in made if not re.fullmatch(task.head, name)]
         own = [name for name, _ in self.model.base.template.named_parameters()]
-        if other or (task.head != Task.head and not self._matches_head([*own, *made])):
+        means_none = task.head in (Task.head, NO_NAME)
+        if other or (not means_none and not self._matches_head([*own, *made])):
+            remedy = "" if made else "; leave `head` out if the model has none"
             self.exam.add(
                 "FAIL",
                 "head",
                 f"{type(task).__name__}.head {task.head!r} does not match "
                 f"{other[0] if other else 'any parameter'} as a whole name. Write a regex that "
-                "matches what `start` makes, or a parameter.",
+                f"matches what `start` makes, or a parameter{remedy}.",
             )
         if not self.exam.has("start", "head"):
             self.tensors = made

@@ -14,6 +14,8 @@ from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import ConfigError, InputError, SetupError
 from cog_adapt.runner.task.picture_sizes import pixel_count
 
+NO_NAME = "(?!)"
+"""A pattern that matches no name."""
 _SHOWN = 10
 _PATTERNS = {
     "lora_targets": ("linear layers", r"encoder[.].*"),
@@ -46,10 +48,12 @@ class Task(ABC):
     phase, with tensors on the right device. A task keeps no state that a call changes.
 
     Attributes:
-        method: the method of an adaptation, unless the request names one (`Recipe.method`).
+        method: the method of an adaptation, unless the request names one (`Recipe.method`); "":
+            `lora`, or `all` for a module without linear layers that LoRA could adapt.
         rank: columns of each LoRA pair, unless the request names them.
-        lora_targets: full-match regex of the linear layers that LoRA adapts.
-        head: full-match regex of the parameters that every method trains besides its own.
+        lora_targets: full-match regex of the linear layers that LoRA adapts; by default all.
+        head: full-match regex of the parameters that every method trains besides its own; a model
+            without a head leaves it out.
         blocks: full-match regex of the names of the model's blocks, which run one after the other
             in this order, each once, on the output of the one before it (`encoder[.]layers[.].`);
             `Recipe.blocks` trains the last of them. Those before the first that is trained run once
@@ -87,12 +91,12 @@ class Task(ABC):
             `predict` and `generate` get it, or the request's, of its class.
     """
 
-    method: str = "lora"
+    method: str = ""
     rank: int = 8
     lora_targets: str = ".*"
     head: str = r"head\..*"
-    blocks: str = "(?!)"  # a pattern that matches nothing
-    unused: str = "(?!)"
+    blocks: str = NO_NAME
+    unused: str = NO_NAME
     stop_gradients: str | tuple[str, ...] = ()
     reversed_gradients: Mapping[str, float] = MappingProxyType({})
     surrogate_gradients: str | tuple[str, ...] = ()

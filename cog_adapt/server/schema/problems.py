@@ -48,8 +48,10 @@ def bounded(found: list[Problem], passed_over: int) -> list[Problem]:
         for each in found[:MOST_PROBLEMS]
     ]
     more = len(found) - len(shown)
-    if more or passed_over:
-        said = f"at least {more:,} more problems; {passed_over:,} items of lists not looked at"
+    others = [f"there is at least {more:,} more"] if more else []
+    others += [f"{passed_over:,} items of lists were not looked at"] if passed_over else []
+    if others:
+        said = f"the first {len(shown):,} problems are listed; {', and '.join(others)}"
         shown.append(Problem(("body", "input"), f"{said}. Correct these first."))
     return shown
 

@@ -63,8 +63,27 @@ def test_it_learns_classes(runner):
 
 def test_a_row_without_a_column_is_refused_by_its_name():
     row = {name: value for name, value in PATIENTS[0].items() if name != "bmi"}
-    with pytest.raises(InputError, match="'bmi' is missing. A row has the numbers age, bmi"):
+    said = "'bmi' is missing. A row has a number for each of age, bmi"
+    with pytest.raises(InputError, match=said):
         Table().example(row)
+
+
+def test_a_row_without_an_answer_is_refused_with_both_names():
+    values = {name: value for name, value in PATIENTS[0].items() if name != "target"}
+    with pytest.raises(InputError, match="no 'target' and no 'label'"):
+        Table().example(values)
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        (["a", 1.0, "b"], "row 2 has a number as target, and other rows have labels"),
+        (["a", "a"], "all rows have the label 'a'. Give rows of another label"),
+    ],
+)
+def test_rows_with_labels_that_cannot_be_learned_are_refused(targets, said):
+    with pytest.raises(InputError, match=said):
+        Table().labels([Example({}, target) for target in targets])
 
 
 def test_weights_of_another_model_are_named(tmp_path, monkeypatch):

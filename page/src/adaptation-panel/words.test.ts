@@ -34,3 +34,11 @@ test('held-out scores and a known request are said', () => {
 test('an odd report says nothing', () => {
   expect(reportWords({ examples: 'many', decision: [1], warnings: 'none' })).toEqual([]);
 });
+
+test.each([
+  ['fitted', 'the head was fitted without steps'],
+  ['decided', 'no steps would answer better'],
+  ['stop_after', 'the steps asked for were taken'],
+])('an end is said in words: %s', (stop_reason, words) => {
+  expect(reportWords({ stop_reason })).toEqual([`It ended because ${words}.`]);
+});

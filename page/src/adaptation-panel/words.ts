@@ -5,6 +5,9 @@ const ENDS: Record<string, string> = {
   max_steps: 'all steps were taken',
   budget_seconds: 'the time was over',
   early_stopping: 'the held-out score no longer rose',
+  stop_after: 'the steps asked for were taken',
+  fitted: 'the head was fitted without steps',
+  decided: 'no steps would answer better',
 };
 
 /** Return what a report says, a sentence each; what it does not hold is not said. */

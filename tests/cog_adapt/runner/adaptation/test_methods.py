@@ -8,8 +8,9 @@ import torch
 from cog_adapt.runner.adaptation.methods import (
     automatic_learning_rate,
     blocks_of,
+    continuing,
     lora_layers,
-    resolve,
+    own_method,
     start_tensors,
 )
 from cog_adapt.runner.adaptation.run import adapt
@@ -184,9 +185,22 @@ def test_an_adapter_says_which_blocks_it_trains(method, blocks, own):
     adapter = Adapter(tensors, ("a", "b"), method, "base")
     assert blocks_of(adapter, task) == own
     for same in (0, own):
-        assert resolve(Recipe(blocks=same), task, adapter).blocks == 0
+        assert continuing(Recipe(blocks=same), task, adapter).blocks == 0
     other = (
         rf"blocks is {own + 1}, but adapter {adapter.id} was made with {own}. Leave `blocks` out"
     )
     with pytest.raises(InputError, match=other):
-        resolve(Recipe(blocks=own + 1), task, adapter)
+        continuing(Recipe(blocks=own + 1), task, adapter)
+
+
+@pytest.mark.parametrize("made", [torch.nn.Conv2d(3, 4, 3), torch.nn.Embedding(4, 4)])
+def test_a_task_that_names_no_method_trains_all_where_no_layer_can_have_a_pair(made):
+    task = SHAPES["letters"]()
+    task.lora_targets = ".*"
+    net = torch.nn.Sequential(made)
+    assert (own_method(net, task), own_method(task.load(), task)) == ("all", "lora")
+    assert set(start_tensors(net, task, Recipe())) == {name for name, _ in net.named_parameters()}
+    with pytest.raises(InputError, match="'lora' finds nothing .* no linear layer below the head"):
+        start_tensors(net, task, Recipe("lora"))
+    task.method = "norms"
+    assert own_method(net, task) == "norms"

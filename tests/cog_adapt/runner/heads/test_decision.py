@@ -98,7 +98,9 @@ def test_a_score_is_said_as_it_is(score, words):
 def test_where_nothing_is_known_it_says_so():
     decision = unknown("accuracy")
     assert decision.chosen == GRADIENTS
-    assert decision.sentence.startswith("no estimate")
+    assert decision.sentence == "no estimate: there are too few examples to leave some out"
+    decision = dataclasses.replace(decision, no_estimate="there is no head")
+    assert decision.sentence == "no estimate: there is no head"
     assert decision.to_json()["before"] is decision.to_json()["after"] is None
 
 

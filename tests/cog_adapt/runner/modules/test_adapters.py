@@ -189,3 +189,11 @@ def test_a_header_of_other_types_is_refused(header):
     content = save({"x": torch.ones(1)}, {"cog-adapt/1": header})
     with pytest.raises(WeightsError, match="holds no adapter"):
         adapter_from_bytes(content, "the file")
+
+
+def test_files_of_peft_are_told_where_they_go():
+    content = save({"base_model.model.query.lora_A.weight": torch.ones(1, 2)})
+    with pytest.raises(WeightsError, match=r"PEFT's names: put it into a .zip .* `adapter`\.$"):
+        adapter_from_bytes(content, "the file")
+    with pytest.raises(WeightsError, match=r"no safetensors file but a .zip. Upload .* `adapter`"):
+        adapter_from_bytes(b"PK\x03\x04" + b"\xff" * 90, "the file")

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.task_promises import check_promises
 from tests.cog_adapt.devices import DEVICE
@@ -83,7 +84,7 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
     "head of nothing": (
         type("Broken", (Images,), {"start": lambda *_: {}, "head": "classifier.*"})(),
         "head",
-        "does not match any parameter as a whole name",
+        "does not match any parameter as a whole name.*; leave `head` out if the model has none",
     ),
     "probe raises": (with_hook("probe", raising), "probe", "raised KeyError"),
     "probe": (with_hook("probe", lambda self: [("a", "b")]), "probe", "holds a tuple"),
@@ -97,6 +98,13 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
 }
 
 
+@pytest.mark.parametrize("changes", [{"lora_targets": "(?!)"}, {"method": "all"}])
+def test_a_task_may_have_no_layer_for_lora(changes: dict[str, str]) -> None:
+    report = judged(type("Plain", (Images,), {"head": "(?!)|head.*", **changes})())
+    assert report.passed, report
+    assert {finding.level for finding in report.findings} <= {"NOTE"}
+
+
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_promise_is_named(case: str) -> None:
     task, code, text = BROKEN[case]
@@ -104,6 +112,41 @@ def test_a_broken_promise_is_named(case: str) -> None:
     failed = [finding for finding in report.findings if finding.level == "FAIL"]
     assert [finding.code for finding in failed] == [code], report
     assert re.search(text, failed[0].message), failed[0].message
+
+
+def test_a_function_with_other_arguments_is_told_its_arguments() -> None:
+    def predict(self: Any, module: Any, batch: Any, labels: Any) -> Any:
+        return module(**batch).argmax(-1).tolist()
+
+    (finding,) = judged(with_hook("predict", predict)).findings
+    assert finding.message.endswith(
+        "predict() takes 4 positional arguments but 5 were given. It is called as "
+        "predict(self, module, batch, labels, options): write it so."
+    )
+    assert "def predict(self: Any, module: Any, batch: Any, labels: Any)" in finding.line
+
+
+def test_a_type_error_inside_a_function_is_placed_at_its_line() -> None:
+    def predict(self: Any, module: Any, batch: Any, labels: Any, options: Any) -> Any:
+        return len()  # type: ignore[call-arg]
+
+    (finding,) = judged(with_hook("predict", predict)).findings
+    assert "write it so" not in finding.message
+    assert "return len()" in finding.line
+
+
+def test_an_example_of_the_probe_that_is_refused_is_placed_at_the_probe() -> None:
+    def probe(self: Any) -> Any:
+        return [Example([1.0] * 8, "low"), Example([0.0] * 8, "hihg")]
+
+    task = type("Broken", (Images,), {"probe": probe, "labels": lambda *_: ("low", "high")})()
+    (finding,) = judged(task).findings
+    assert finding.message == (
+        "Broken.encode_targets raised InputError: label 'hihg' is not among 'low', 'high'. Use "
+        "these, or name it in `labels`. `probe` gives this example: let it give one that "
+        "`encode_targets` takes."
+    )
+    assert "def probe(self: Any)" in finding.line
 
 
 def test_an_error_of_the_task_is_placed_at_its_line() -> None:

@@ -19,7 +19,11 @@ def test_no_more_are_taken_than_are_shown_and_one():
     assert len(problems) == MOST_PROBLEMS + 1
     shown = bounded(problems, 0)
     assert shown[:-1] == problems[:-1]
-    assert shown[-1].msg.startswith("at least 1 more problems; 0 items of lists not looked at.")
+    assert shown[-1].msg == (
+        "the first 100 problems are listed; there is at least 1 more. Correct these first."
+    )
+    both = bounded(problems, 7)[-1].msg
+    assert "at least 1 more, and 7 items of lists were not looked at" in both
 
 
 def test_a_few_stay_as_they_are():
