@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 
 from cog_adapt.adapter_metadata import MetadataJson
-from cog_adapt.client.connection import Body, Connection, content
+from cog_adapt.client.connection import Call, Connection
 from cog_adapt.client.errors import error_of
 from cog_adapt.client.files import Download, open_file
 from cog_adapt.client.transport import finished, iterated
@@ -37,21 +37,22 @@ class AsyncAdapters:
         cursor: str | None = ""
         while cursor is not None:
             query = filters | {"cursor": cursor or None}
-            page = await self._connection.json("GET", _path("", query))
+            page = await self._connection.json(Call("GET", _path("", query)))
             for each in page["results"]:
                 yield each
             cursor = page["next"]
 
     async def get(self, reference: str, *, owner: str | None = None) -> MetadataJson:
         """Return an adapter's metadata."""
-        return await self._connection.json("GET", _path(reference, {"owner": owner}))
+        return await self._connection.json(Call("GET", _path(reference, {"owner": owner})))
 
     async def change(
         self, reference: str, changes: Mapping[str, object], *, owner: str | None = None
     ) -> MetadataJson:
         """Change `name`, `notes`, `expires_at`, `pinned` or `shared`; return all metadata."""
-        body = Body(json.dumps(dict(changes)).encode(), changes)
-        return await self._connection.json("PATCH", _path(reference, {"owner": owner}), body)
+        content = json.dumps(dict(changes)).encode()
+        path = _path(reference, {"owner": owner})
+        return await self._connection.json(Call("PATCH", path, content, inputs=changes))
 
     async def name(self, reference: str, name: str, *, owner: str | None = None) -> MetadataJson:
         """Name an adapter; a name used before makes its next version."""
@@ -79,10 +80,10 @@ class AsyncAdapters:
     ) -> Path:
         """Write an adapter to a file or into a folder, whole or not at all; return the file."""
         at = _path(reference, {"owner": owner, "format": format}, "/download")
-        async with self._connection.answer("GET", at, timeout=_SLOW) as response:
+        async with self._connection.answer(Call("GET", at, timeout=_SLOW)) as response:
             if not response.is_success:
                 await self._connection.transport.read(response)
-                raise error_of(response)
+                raise error_of(response, {})
             return await self._written(response, Path(path))
 
     async def _written(self, response: httpx2.Response, path: Path) -> Path:
@@ -100,14 +101,13 @@ class AsyncAdapters:
         """Store the adapter of a file, in either format; return its metadata."""
         transport = self._connection.transport
         with open_file(Path(path), "path") as file:
-            body = Body(transport.sent(file), headers=_BINARY)
-            async with self._connection.answer("POST", "/adapters", body, None, _SLOW) as response:
-                await transport.read(response)
-                return content(response)
+            sent = transport.sent(file)
+            call = Call("POST", "/adapters", sent, headers=_BINARY, timeout=_SLOW)
+            return await self._connection.json(call)
 
     async def remove(self, reference: str, *, owner: str | None = None) -> MetadataJson:
         """Remove an adapter; return the ids of adapters made from it, as `children`."""
-        return await self._connection.json("DELETE", _path(reference, {"owner": owner}))
+        return await self._connection.json(Call("DELETE", _path(reference, {"owner": owner})))
 
 
 class Adapters:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import httpx2
 
 from cog_adapt.client.adapters import Adapters, AsyncAdapters
-from cog_adapt.client.connection import Body, Connection, refused_url
+from cog_adapt.client.connection import Call, Connection, refused_url
 from cog_adapt.client.errors import NotReady
 from cog_adapt.client.run import Event, Kind, Run
 from cog_adapt.client.runs import Runs
@@ -45,6 +45,7 @@ class _Calls:
         self,
         http: httpx2.Client | httpx2.AsyncClient,
         transport: Transport,
+        *,
         patience: float,
         max_file_bytes: int,
     ) -> None:
@@ -63,7 +64,8 @@ class _Calls:
         **more: Any,  # noqa: ANN401 - of the predictor's types
     ) -> Run:
         """Run a prediction to its end, and return it. See `Client.predict`."""
-        return await self._runs.finish("predict", {**(inputs or {}), **more}, run_id, on_event)
+        given = {**(inputs or {}), **more}
+        return await self._runs.finish("predict", given, run_id=run_id, on_event=on_event)
 
     async def train(
         self,
@@ -75,7 +77,8 @@ class _Calls:
         **more: Any,  # noqa: ANN401 - of the training's types
     ) -> Run:
         """Run a training to its end, and return it; as `predict`."""
-        return await self._runs.finish("train", {**(inputs or {}), **more}, run_id, on_event)
+        given = {**(inputs or {}), **more}
+        return await self._runs.finish("train", given, run_id=run_id, on_event=on_event)
 
     def events(
         self, inputs: Inputs, *, kind: Kind = "predict", run_id: str | None = None
@@ -106,12 +109,12 @@ class _Calls:
     async def wait_until_ready(self, seconds: float = 300.0, pause: float = 1.0) -> None:
         """Wait until the server is ready, and ask it after each pause. See `Client`."""
         deadline = time.monotonic() + seconds
-        while not _is_ready(await self._connection.json("GET", "/health-check"), deadline):
+        while not _is_ready(await self._connection.json(Call("GET", "/health-check")), deadline):
             await self._transport.pause(pause)
 
     async def document(self) -> dict[str, Any]:
         """Return the OpenAPI document, which servers have once they are ready."""
-        return await self._connection.json("GET", "/openapi.json")
+        return await self._connection.json(Call("GET", "/openapi.json"))
 
     async def request(
         self,
@@ -121,8 +124,10 @@ class _Calls:
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         """Send a request to a route of your own; return the answer, whatever its status."""
-        sent = None if body is None else Body(json.dumps(body).encode())
-        return await self._connection.request(method, path, sent, headers)
+        content = None if body is None else json.dumps(body).encode()
+        call = Call(method, path, content)
+        call = call._replace(headers={**call.headers, **(headers or {})})
+        return await self._connection.read(call)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -150,9 +155,11 @@ class AsyncClient(_Calls):
         patience: float = 60.0,
         max_file_bytes: int = MAX_FILE_BYTES,
     ) -> None:
-        self.url, self.key = _where(url, key)
+        self.url = _url(url)
+        self.key = key or os.environ.get("API_KEY") or None
         http = httpx2.AsyncClient(**_options(self.url, self.key))
-        super().__init__(http, AsyncTransport(http), patience, max_file_bytes)
+        transport = AsyncTransport(http)
+        super().__init__(http, transport, patience=patience, max_file_bytes=max_file_bytes)
 
     async def __aenter__(self) -> Self:
         return self
@@ -187,9 +194,11 @@ class Client:
         patience: float = 60.0,
         max_file_bytes: int = MAX_FILE_BYTES,
     ) -> None:
-        self.url, self.key = _where(url, key)
+        self.url = _url(url)
+        self.key = key or os.environ.get("API_KEY") or None
         http = httpx2.Client(**_options(self.url, self.key))
-        self._calls = _Calls(http, BlockingTransport(http), patience, max_file_bytes)
+        transport = BlockingTransport(http)
+        self._calls = _Calls(http, transport, patience=patience, max_file_bytes=max_file_bytes)
         self.adapters = Adapters(self._calls.adapters)
 
     def __enter__(self) -> Self:
@@ -278,16 +287,15 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         """Send a request to a route of your own; return the answer, whatever its status."""
-        return finished(self._calls.request(method, path, body, headers))
+        return finished(self._calls.request(method, path, body, headers=headers))
 
     def close(self) -> None:
         """Close the connections."""
         finished(self._calls.close())
 
 
-def _where(url: str | None, key: str | None) -> tuple[str, str | None]:
-    url = url or os.environ.get("COG_ADAPT_URL") or DEFAULT_URL
-    return url.rstrip("/"), key or os.environ.get("API_KEY") or None
+def _url(url: str | None) -> str:
+    return (url or os.environ.get("COG_ADAPT_URL") or DEFAULT_URL).rstrip("/")
 
 
 def _options(url: str, key: str | None) -> dict[str, Any]:

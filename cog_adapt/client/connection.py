@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 import httpx2
 
@@ -17,23 +17,28 @@ from cog_adapt.client.errors import (
 )
 from cog_adapt.client.transport import Transport
 
-T = TypeVar("T")
 _JSON = {"Content-Type": "application/json"}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # s between attempts
 
 
-class Body(NamedTuple):
-    """The content of a request.
+class Call(NamedTuple):
+    """One request.
 
     Attributes:
+        method: of HTTP.
+        path: below the server's root, with its query.
         content: JSON, or a file.
-        inputs: the inputs in it, in which refused values are looked up.
-        headers: of the request.
+        inputs: the inputs in the content, in which refused values are looked up.
+        headers: beside the key's; by default those of JSON.
+        timeout: limits of its phases; None: the client's.
     """
 
-    content: bytes | BinaryIO | AsyncIterator[bytes]
+    method: str
+    path: str
+    content: bytes | BinaryIO | AsyncIterator[bytes] | None = None
     inputs: Mapping[str, Any] = {}
     headers: Mapping[str, str] = _JSON
+    timeout: httpx2.Timeout | None = None
 
 
 class Connection:
@@ -53,27 +58,21 @@ class Connection:
         self._patience = patience
 
     @contextlib.asynccontextmanager
-    async def answer(
-        self,
-        method: str,
-        path: str,
-        body: Body | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-    ) -> AsyncIterator[httpx2.Response]:
+    async def answer(self, call: Call) -> AsyncIterator[httpx2.Response]:
         """Send a request; give its answer, whatever its status, unread.
 
         Raises:
             RefusedInput: the URL is none.
             Unreachable: the server cannot be reached, or the connection was cut.
         """
+        url = str(self._http.base_url).rstrip("/")
         try:
             request = self._http.build_request(
-                method,
-                path,
-                content=body.content if body else None,
-                headers={**(body.headers if body else {}), **(headers or {})},
-                timeout=timeout or self._http.timeout,
+                call.method,
+                call.path,
+                content=call.content,
+                headers=call.headers,
+                timeout=call.timeout or self._http.timeout,
             )
             response = await self.transport.send(request)
             try:
@@ -81,43 +80,26 @@ class Connection:
             finally:
                 await self.transport.release(response)
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
-            raise refused_url(str(self._http.base_url), error) from error
+            raise refused_url(url, error) from error
         except httpx2.TransportError as error:
-            url = str(self._http.base_url).rstrip("/")
             raise Unreachable(f"{url} cannot be reached: {error}") from error
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: Body | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> httpx2.Response:
+    async def read(self, call: Call) -> httpx2.Response:
         """Send a request; return its answer, whatever its status, read whole."""
-        async with self.answer(method, path, body, headers) as response:
+        async with self.answer(call) as response:
             await self.transport.read(response)
             return response
 
-    async def json(
-        self,
-        method: str,
-        path: str,
-        body: Body | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> dict[str, Any]:
+    async def json(self, call: Call) -> dict[str, Any]:
         """Send a request; return the JSON object of its answer.
 
         Raises:
             ClientError: of the kind of the refusal.
         """
-        return content(await self.request(method, path, body, headers), body)
+        return content(await self.read(call), call.inputs)
 
-    def patience(self) -> "Patience":
-        """Return the patience for one call."""
-        return Patience(self.transport.pause, self._patience)
-
-    async def patiently(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Send a request that may be repeated, again after a cut.
+    async def repeated(self, call: Call) -> dict[str, Any]:
+        """Send a request that may arrive twice, again after each cut, as `json`.
 
         Raises:
             Unreachable: nothing listens there at the first try, or for too long afterwards.
@@ -125,12 +107,13 @@ class Connection:
         patience = self.patience()
         while True:
             try:
-                return await send()
+                return await self.json(call)
             except Unreachable as error:
-                is_first = not patience.is_used
-                if is_first and isinstance(error.__cause__, httpx2.ConnectError):
-                    raise
-                await patience.bear(error)
+                await patience.bear(error, has_begun=not _is_nobody_there(error))
+
+    def patience(self) -> "Patience":
+        """Return the patience for one call."""
+        return Patience(self.transport.pause, self._patience)
 
 
 class Patience:
@@ -146,22 +129,18 @@ class Patience:
         self._end: float | None = None
         self._next = _FIRST_PAUSE
 
-    @property
-    def is_used(self) -> bool:
-        """Whether an attempt has failed."""
-        return self._end is not None
-
-    async def bear(self, error: ClientError) -> None:
-        """Pause after a failure; raise it if the time is over."""
+    async def bear(self, error: ClientError, *, has_begun: bool = True) -> None:
+        """Pause after a failure; raise it if the time is over, or the first try began nothing."""
         now = time.monotonic()
+        is_hopeless = self._end is None and not has_begun
         self._end = now + self._seconds if self._end is None else self._end
-        if now >= self._end:
+        if is_hopeless or now >= self._end:
             raise error
         await self._pause(min(self._next, self._end - now))
         self._next = min(2 * self._next, _LONGEST_PAUSE)
 
 
-def content(response: httpx2.Response, body: Body | None = None) -> dict[str, Any]:
+def content(response: httpx2.Response, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON object of an answer that was read.
 
     Raises:
@@ -169,8 +148,12 @@ def content(response: httpx2.Response, body: Body | None = None) -> dict[str, An
     """
     answer = json_of(response)
     if not response.is_success or not isinstance(answer, dict):
-        raise error_of(response, body and body.inputs)
+        raise error_of(response, inputs)
     return answer
+
+
+def _is_nobody_there(error: Unreachable) -> bool:
+    return isinstance(error.__cause__, httpx2.ConnectError)
 
 
 def refused_url(url: str, error: Exception) -> RefusedInput:

@@ -143,7 +143,7 @@ _KINDS: dict[int, type[ClientError]] = {
 }
 
 
-def error_of(response: httpx2.Response, inputs: Mapping[str, Any] | None = None) -> ClientError:
+def error_of(response: httpx2.Response, inputs: Mapping[str, Any]) -> ClientError:
     """Make the error for an answer that was read and is no success.
 
     Args:
@@ -154,7 +154,7 @@ def error_of(response: httpx2.Response, inputs: Mapping[str, Any] | None = None)
     detail = answer.get("detail", answer.get("error")) if isinstance(answer, dict) else None
     sent = response.text[:_SHOWN] if answer is None else answer
     if code == 422:
-        return RefusedInput(_problems(detail or sent, inputs or {}), code, sent)
+        return RefusedInput(_problems(detail or sent, inputs), code, sent)
     message = detail if isinstance(detail, str) else response.text[:_SHOWN]
     where = f"{response.request.method} {response.request.url} was answered {code}"
     kind = _KINDS.get(code, ClientError)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from cog_adapt.client.connection import Body, Connection, Patience, content
+from cog_adapt.client.connection import Call, Connection, Patience, content
 from cog_adapt.client.errors import (
     Busy,
     ClientError,
@@ -50,19 +50,19 @@ class Runs:
 
     async def start(self, kind: Kind, inputs: Mapping[str, Any], run_id: str | None) -> Run:
         """Start a run without waiting for it; of an id that was sent before, return the run."""
-        body = await self._body(inputs)
-        return Run(await self._put(_path(kind, run_id or uuid.uuid4().hex), body))
+        return Run(await self._start(await self._put(kind, inputs, run_id)))
 
     async def events(
         self, kind: Kind, inputs: Mapping[str, Any], run_id: str | None
     ) -> AsyncGenerator[Event]:
         """Start a run, and yield its events; the last one is `completed`."""
-        run_id, body = run_id or uuid.uuid4().hex, await self._body(inputs)
-        if await self._are_there_events():
-            await self._put(_path(kind, run_id), body)
-            source = self.follow(kind, run_id, 0)
+        run_id = run_id or uuid.uuid4().hex
+        put = await self._put(kind, inputs, run_id)
+        if await self._are_there_events(kind):
+            await self._start(put)
+            source: AsyncIterator[Event] = self.follow(kind, run_id, 0)
         else:
-            source = self._answered(kind, run_id, body)
+            source = self._at_once(kind, put)
         async for event in source:
             yield event
 
@@ -70,6 +70,7 @@ class Runs:
         self,
         kind: Kind,
         inputs: Mapping[str, Any],
+        *,
         run_id: str | None,
         on_event: Callable[[Event], object] | None,
     ) -> Run:
@@ -94,13 +95,12 @@ class Runs:
 
     async def get(self, kind: Kind, run_id: str) -> Run:
         """Return a run, ended or not."""
-        return Run(await self._connection.json("GET", _path(kind, run_id)))
+        return Run(await self._connection.json(Call("GET", _path(kind, run_id))))
 
     async def cancel(self, kind: Kind, run_id: str) -> bool:
         """Cancel a run; return False if the server has no such run in flight."""
-        path = f"{_path(kind, run_id)}/cancel"
         try:
-            await self._connection.json("POST", path)
+            await self._connection.json(Call("POST", f"{_path(kind, run_id)}/cancel"))
         except NotFound:
             return False
         return True
@@ -111,23 +111,25 @@ class Runs:
         except ClientError:
             return  # the reason to leave is told, not this one
 
-    async def _body(self, inputs: Mapping[str, Any]) -> Body:
+    async def _put(self, kind: Kind, inputs: Mapping[str, Any], run_id: str | None) -> Call:
+        """Make the request that starts a run."""
         encode = partial(encode_inputs, inputs, self._max_file_bytes)
-        return Body(await self._connection.transport.call(encode), inputs)
+        content = await self._connection.transport.call(encode)
+        path = _path(kind, run_id or uuid.uuid4().hex)
+        return Call("PUT", path, content, inputs=inputs)
 
-    async def _put(self, path: str, body: Body) -> dict[str, Any]:
-        headers = {"Prefer": "respond-async"}
-        put = partial(self._connection.json, "PUT", path, body, headers)
-        return await self._connection.patiently(put)
+    async def _start(self, put: Call) -> dict[str, Any]:
+        headers = {**put.headers, "Prefer": "respond-async"}
+        return await self._connection.repeated(put._replace(headers=headers))
 
-    async def _are_there_events(self) -> bool:
+    async def _are_there_events(self, kind: Kind) -> bool:
         """Ask once whether the server has events of runs: of an unknown one it says so in JSON."""
         if self._has_events is None:
-            path = f"{_path('predict', uuid.uuid4().hex)}/events"
-            response = await self._connection.request("GET", path)
+            path = f"{_path(kind, uuid.uuid4().hex)}/events"
+            response = await self._connection.read(Call("GET", path))
             is_json = "json" in response.headers.get("content-type", "")
-            if response.status_code not in (404, 405):
-                raise error_of(response)
+            if response.status_code not in (200, 404, 405):
+                raise error_of(response, {})
             self._has_events = response.status_code == 404 and is_json
         return self._has_events
 
@@ -143,37 +145,41 @@ class Runs:
 
     async def _portion(self, path: str, position: "_Position") -> AsyncIterator[Event]:
         headers = {"Last-Event-ID": str(position.seen)} if position.seen else {}
-        at = f"{path}/events"
-        async with self._connection.answer("GET", at, None, headers, _EVENTS) as response:
-            async for event in self._read(response, None):
-                position.note(event)
-                yield event
+        call = Call("GET", f"{path}/events", headers=headers, timeout=_EVENTS)
+        async for event in self._answered(call):
+            position.note(event)
+            yield event
 
-    async def _answered(self, kind: Kind, run_id: str, body: Body) -> AsyncGenerator[Event]:
+    async def _at_once(self, kind: Kind, put: Call) -> AsyncIterator[Event]:
         """Run by one request, as Cog's own server has it."""
         is_stream = kind == "predict" and await self._may_stream()
-        headers = {"Accept": "text/event-stream"} if is_stream else {}
-        path = _path(kind, run_id)
-        async with self._connection.answer("PUT", path, body, headers, _UNLIMITED) as response:
-            async for event in self._read(response, body):
-                yield event
+        accept = {"Accept": "text/event-stream"} if is_stream else {}
+        call = put._replace(headers={**put.headers, **accept}, timeout=_UNLIMITED)
+        async for event in self._answered(call):
+            yield event
 
     async def _may_stream(self) -> bool:
-        document = await self._connection.json("GET", "/openapi.json")
+        document = await self._connection.json(Call("GET", "/openapi.json"))
         post = document.get("paths", {}).get("/predictions", {}).get("post", {})
         return bool(post.get("x-cog-streaming"))
 
-    async def _read(self, response: httpx2.Response, body: Body | None) -> AsyncIterator[Event]:
+    async def _answered(self, call: Call) -> AsyncIterator[Event]:
         """Yield the events of an answer, up to the end of the run."""
-        if response.headers.get("content-type", "").startswith("text/event-stream"):
-            async for sent in self._connection.transport.events(response):
-                event = _event_of(sent)
+        async with self._connection.answer(call) as response:
+            is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+            events = self._streamed(response) if is_stream else self._whole(response, call)
+            async for event in events:
                 yield event
-                if event.name == "completed":
-                    return
-            return
+
+    async def _streamed(self, response: httpx2.Response) -> AsyncIterator[Event]:
+        async for sent in self._connection.transport.events(response):
+            yield _event_of(sent)
+            if sent.event == "completed":
+                return
+
+    async def _whole(self, response: httpx2.Response, call: Call) -> AsyncIterator[Event]:
         await self._connection.transport.read(response)
-        record = content(response, body)
+        record = content(response, call.inputs)
         if record.get("status") not in FINAL:
             raise Conflict("the run goes on, and this server has no events to follow it by.")
         yield Event("log", {"data": record.get("logs") or ""})

@@ -52,6 +52,7 @@ PACKED = {
     "cog_adapt/runner": 0,
     "cog_adapt/lm": 0,
     "cog_adapt/command": 0,
+    "cog_adapt/client": 0,
 }
 # Where time has to pass in a test, and why no event could be waited for instead.
 SLEEPS = {

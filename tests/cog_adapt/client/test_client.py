@@ -166,14 +166,14 @@ def answer(status, body="", **headers):
     ],
 )
 def test_a_refusal_has_its_kind_reason_status_and_detail(status, kind, body, message, detail):
-    error = error_of(answer(status, body))
+    error = error_of(answer(status, body), {})
     assert (type(error), error.status) == (kind, status)
     assert str(error) == f"POST http://h/predictions was answered {status}: {message}"
     assert detail in (..., error.detail)
 
 
 def test_a_full_queue_says_when_to_try_again():
-    error = error_of(answer(429, "full", **{"retry-after": "7"}))
+    error = error_of(answer(429, "full", **{"retry-after": "7"}), {})
     assert isinstance(error, Busy)
     assert error.retry_after == 7.0
     assert str(error).endswith(" Try again in 7 s.")

@@ -25,13 +25,13 @@ from tests.cog_adapt.waiting import wait_until
 
 def test_a_prediction_with_examples_shows_its_steps_and_makes_an_adapter(client):
     events: list[Event] = []
-    run = client.predict(text="ab", examples=ROWS, steps=3, on_event=events.append)
-    assert [event.step for event in events if event.step is not None] == [1, 2, 3]
+    run = client.predict(text="ab", examples=ROWS, steps=7, on_event=events.append)
+    assert [event.step for event in events if event.step is not None] == [*range(1, 8)]
     losses = [event.loss for event in events if event.loss is not None]
-    assert (len(losses), losses[-1]) == (3, run.metrics["adaptation"]["loss"])
-    assert "step 1/3 loss" in "".join(event.log or "" for event in events)
+    assert (len(losses), losses[-1]) == (7, run.metrics["adaptation"]["loss"])
+    assert "step 1/7 loss" in "".join(event.log or "" for event in events)
     assert events[-1].run == run
-    assert (run.status, run.error, run.logs.count("step ")) == ("succeeded", None, 3)
+    assert (run.status, run.error, run.logs.count("step ")) == ("succeeded", None, 7)
     again = client.predict(text="ab", adapter=run.output["adapter"])
     assert again.output["predictions"] == run.output["predictions"]
 

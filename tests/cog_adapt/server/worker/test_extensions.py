@@ -9,8 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from cog_adapt import Client
-from cog_adapt.server.command.local_server import local_server
+from cog_adapt.server.command.local_server import LocalClient, local_server
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.protocol import Beat
 from cog_adapt.server.worker.extensions import (
@@ -92,10 +91,13 @@ def serve(tmp_path):
         key, line = make_key("test", ("predict", "admin"))
         (tmp_path / "keys").write_text(line)
         variables = {"API_KEYS_FILE": str(tmp_path / "keys")}
-        with contextlib.chdir(tmp_path), local_server("predict", variables) as server:
-            server.wait_until_ready(60)
-            with Client(server.url, key) as client:
-                yield client
+        with (
+            contextlib.chdir(tmp_path),
+            local_server("predict", variables) as server,
+            LocalClient(server.url, key, lambda: None) as client,
+        ):
+            client.wait_until_ready(60)
+            yield client
 
     return serving
 
