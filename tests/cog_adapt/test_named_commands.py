@@ -41,7 +41,7 @@ ELSEWHERE = {
         "tests/cog_adapt/command/test_settings.py",
         "settings.md",
     ),
-    "make page": ("tests/cog_adapt/page/test_built.py", "build"),
+    "make page": ("tests/cog_adapt/page/test_built.py", "run `make page`"),  # sees what it wrote
     "pip install cog-adapt[remote]": ("requirements-dev.txt", "s3fs=="),
     "pip install lightning": ("requirements-dev.txt", "lightning=="),
     "pip install transformers accelerate": ("requirements-dev.txt", "accelerate=="),
