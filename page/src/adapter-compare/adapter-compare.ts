@@ -1,96 +1,122 @@
 import { html, nothing, type TemplateResult } from 'lit';
 import { customElement, property, state } from 'lit/decorators.js';
-import { answerRows } from '../adaptation-panel/answers';
-import { shownName } from '../adapters-list/adapters-list';
+import { shownName } from '../adapters-list/adapter-words';
 import type { Adapter, Json, Values } from '../api/types';
+import { answersOf, percent, plainError, short, type Answer } from '../gist/answered';
+import { askedOf, type Known } from '../gist/asked';
+import { item } from '../gist/gist';
 import { LightElement } from '../light/light-element';
+import { styles } from '../light/styles';
 import { outcome } from '../runs/run';
-import { comparedInputs, typedOf } from './requests';
+import { comparedInputs, differenceWords, differing, gainOf, typedOf } from './requests';
+import './adapter-compare.css';
 
 interface Column {
   name: string;
-  answers: Json[] | null;
+  answers: Answer[];
   problem: string;
 }
 
-/** What two adapters, or one and the base, answer to the same inputs. */
+const MOST_ROWS = 200;
+
+/** What the base, and one adapter or two, answer to the same inputs. */
 @customElement('adapter-compare')
 export class AdapterCompare extends LightElement {
   @property({ attribute: false }) adapters: Adapter[] = [];
   @property({ attribute: false }) inputs: Values = {};
+  @property({ attribute: false }) fields: Known[] = [];
   @state() private typed: string | null = null;
   @state() private columns: Column[] = [];
+  @state() private asked: Json[] = [];
   @state() private isAsking = false;
 
   override render(): TemplateResult {
-    return html`<section aria-labelledby="compare-title">
-      <h3 id="compare-title">Compare ${this.asked.map((each) => (each ? shownName(each) : 'the base')).join(' and ')}</h3>
-      <label class="label" for="compared">Inputs, one a line</label>
-      <textarea id="compared" rows="4" .value=${this.lines}
-        @input=${(event: Event) => (this.typed = (event.target as HTMLTextAreaElement).value)}></textarea>
+    const names = ['the base', ...this.adapters.map(shownName)];
+    return html`<section class="compare" aria-labelledby="compare-title">
+      <h3 id="compare-title">Compare ${names.slice(0, -1).join(', ')} and ${names.at(-1)}</h3>
+      ${this.takesTexts ? this.texts() : this.ofTheForm()}
       <div class="row">
         <button type="button" class="primary" ?disabled=${this.isAsking} @click=${this.ask}>Compare</button>
         <span role="status" class="quiet">${this.isAsking ? 'Asking' : ''}</span>
       </div>
       ${this.columns.map((each) => (each.problem ? html`<p class="problem" role="alert">${each.name}: ${each.problem}</p>` : nothing))}
-      ${this.columns.length > 0 ? this.table() : nothing}
+      ${this.columns.some((each) => each.answers.length > 0) ? this.table() : nothing}
     </section>`;
+  }
+
+  private texts(): TemplateResult {
+    return html`<label class="label" for="compared">Inputs, one a line</label>
+      <textarea id="compared" rows="4" .value=${this.lines}
+        @input=${(event: Event) => (this.typed = (event.target as HTMLTextAreaElement).value)}></textarea>`;
+  }
+
+  private ofTheForm(): TemplateResult {
+    const count = this.formItems.length;
+    return html`<p class="quiet">${count === 0 ? html`Fill in the form of <a href="#/predict">Predict</a> first: its inputs are asked.` : `The ${count === 1 ? 'input' : `${count} inputs`} of the form are asked.`}</p>`;
+  }
+
+  /** Whether lines of text can be asked; where nothing is known of the predictor, they can. */
+  private get takesTexts(): boolean {
+    return this.fields.length === 0 || this.fields.some((each) => each.name === 'texts');
+  }
+
+  private get formItems(): Json[] {
+    return askedOf(this.inputs, this.fields).items;
   }
 
   private get lines(): string {
     return this.typed ?? typedOf(this.inputs);
   }
 
-  /** Whom to ask: one adapter is compared with the base. */
-  private get asked(): (Adapter | null)[] {
-    const [first, second] = this.adapters;
-    return [second ? (first ?? null) : null, second ?? first ?? null];
-  }
-
   private async ask(): Promise<void> {
     this.isAsking = true;
+    const lines = this.takesTexts ? this.lines.split('\n').map((each) => each.trim()).filter(Boolean) : [];
     const labels = this.adapters[0]?.labels ?? [];
-    const asked = this.asked.map((each) => this.column(each, labels));
+    const asked = [null, ...this.adapters].map((each) => this.column(each, labels));
     this.columns = await Promise.all(asked);
+    this.asked = lines.length > 0 ? lines : this.formItems;
     this.isAsking = false;
   }
 
   private async column(adapter: Adapter | null, labels: string[]): Promise<Column> {
     const name = adapter ? shownName(adapter) : 'the base';
+    const names = this.fields.length > 0 ? this.fields.map((each) => each.name) : null;
     try {
-      const output = await outcome('predictions', comparedInputs(this.inputs, this.lines, adapter, labels));
+      const typed = this.takesTexts ? this.lines : '';
+      const output = await outcome('predictions', comparedInputs(this.inputs, typed, adapter, labels, names));
       return { name, answers: answersOf(output), problem: '' };
     } catch (error) {
-      return { name, answers: null, problem: (error as Error).message };
+      return { name, answers: [], problem: plainError((error as Error).message) };
     }
   }
 
   private table(): TemplateResult {
-    const texts = this.lines.split('\n').map((each) => each.trim()).filter(Boolean);
-    const rows = answerRows({ texts }, this.columns.map((each) => each.answers));
-    return html`<div class="scroll" tabindex="0" role="region" aria-label="Comparison">
-      <table>
+    const count = Math.min(MOST_ROWS, Math.max(...this.columns.map((each) => each.answers.length)));
+    const rows = Array.from({ length: count }, (_, place) => this.columns.map((each) => each.answers[place] ?? null));
+    return html`<p class="glance" role="status">${differenceWords(rows)}</p>
+      <div class="scroll" tabindex="0" role="region" aria-label="Comparison">
+      <table ${styles({ '--columns': String(this.columns.length) })}>
         <thead><tr><th scope="col">input</th>${this.columns.map((each) => html`<th scope="col">${each.name}</th>`)}</tr></thead>
-        <tbody>
-          ${rows.map((row) => {
-            const differs = row.answers[0]?.label !== row.answers[1]?.label;
-            return html`<tr>
-              <th scope="row" class="input">${row.input.slice(0, 300)}</th>
-              ${row.answers.map(
-                (each) => html`<td><span class=${differs ? 'changed' : ''}>${each?.label.slice(0, 200) ?? '–'}</span>
-                  ${each?.score === null || each?.score === undefined ? nothing : html`<span class="quiet">${(each.score * 100).toFixed(0)}%</span>`}</td>`,
-              )}
-            </tr>`;
-          })}
-        </tbody>
+        <tbody>${rows.map((row, place) => this.row(row, place))}</tbody>
       </table>
     </div>`;
   }
+
+  private row(row: (Answer | null)[], place: number): TemplateResult {
+    const marks = differing(row);
+    const input = this.asked[place];
+    return html`<tr>
+      <th scope="row" class="input">${input === undefined ? `input ${place + 1}` : item(input)}</th>
+      ${row.map((each, column) => html`<td class=${marks[column] ? 'differs' : ''}>${each === null ? html`<span class="quiet">–</span>` : said(each, marks[column] ?? false, column === 0 ? null : row[0])}</td>`)}
+    </tr>`;
+  }
 }
 
-/** Return the answers of an output; one that is no list is one answer. */
-function answersOf(output: Json): Json[] {
-  if (Array.isArray(output)) return output;
-  const answers = output && typeof output === 'object' ? output.predictions : undefined;
-  return Array.isArray(answers) ? answers : [output];
+/** Render an answer; its score with what it has gained on the base's, where both say the same. */
+function said({ value, score }: Answer, differs: boolean, base: Answer | null | undefined): TemplateResult {
+  const words = short(value).slice(0, 200);
+  const gain = differs ? '' : gainOf(score, base?.score ?? null);
+  return html`${differs ? html`<strong>${words}</strong> <span class="visually-hidden">(differs)</span>` : words}
+    ${score === null ? nothing : html`<span class="quiet">${percent(score)}</span>`}
+    ${gain ? html`<span class="gain">${gain}</span>` : nothing}`;
 }

@@ -21,10 +21,12 @@ async function list(...answers: Parameters<typeof server>): Promise<{ element: A
 
 test('each adapter has its name, examples, labels and scores, all as text', async () => {
   const { element } = await list(ALL);
-  const [first, second] = [...element.querySelectorAll('tbody tr')].map((each) => each.textContent.replace(/\s+/g, ' '));
+  const [first, second] = [...element.querySelectorAll('.adapter')].map((each) => each.textContent.replace(/\s+/g, ' '));
   expect(first).toContain('tickets@v2 a1');
-  expect(first).toContain(`48 x, ${HOSTILE} 0.50 → 0.88`);
+  expect(first).toContain(`48 examples, 2 labels x, ${HOSTILE}`);
+  expect(first).toContain('88% expected accuracy, was 50%');
   expect(second).toContain(HOSTILE);
+  expect(second).toContain('Its accuracy was not estimated.');
   expect(element.querySelector('img')).toBeNull();
 });
 
@@ -55,7 +57,7 @@ test('two at most are compared', async () => {
   boxes[2]?.click();
   await settled();
   expect(boxes.map((each) => each.disabled)).toEqual([false, true, false]);
-  expect(found(element, '#compare-title').textContent).toBe('Compare tickets@v2 and a3');
+  expect(found(element, '#compare-title').textContent).toBe('Compare the base, tickets@v2 and a3');
 });
 
 test('names and labels are looked for, and one that is found is used or downloaded', async () => {
@@ -70,4 +72,7 @@ test('names and labels are looked for, and one that is found is used or download
   button(element, 'Download tickets@v2').click();
   await vi.waitFor(() => expect(saved).toHaveBeenCalledTimes(1));
   expect(asked.at(-1)?.[0]).toMatch(/\/adapters\/a1\/download\?format=safetensors$/);
+  button(element, 'Download tickets@v2 for PEFT').click();
+  await vi.waitFor(() => expect(saved).toHaveBeenCalledTimes(2));
+  expect(asked.at(-1)?.[0]).toMatch(/\/adapters\/a1\/download\?format=peft$/);
 });

@@ -4,14 +4,20 @@ import { Refused, getJson, sendJson } from '../api/client';
 import type { Adapter, AdapterPage, Values } from '../api/types';
 import { downloadAdapter } from '../adapter-keep/adapter-keep';
 import { Polling } from '../history-view/polling';
+import { age } from '../gist/age';
+import type { Known } from '../gist/asked';
 import { LightElement } from '../light/light-element';
+import { styles } from '../light/styles';
+import { expectedOf, factsOf, labelWords, methodWords, shownName, taughtWords } from './adapter-words';
 import '../adapter-compare/adapter-compare';
+import './adapters-list.css';
 
 /** The adapters that are kept: used, named, compared, downloaded, removed. */
 @customElement('adapters-list')
 export class AdaptersList extends LightElement {
   @property() compared: string | null = null;
   @property({ attribute: false }) inputs: Values = {};
+  @property({ attribute: false }) fields: Known[] = [];
   /** Null while the server has not said. */
   @state() private adapters: Adapter[] | null = null;
   @state() private name = '';
@@ -29,57 +35,64 @@ export class AdaptersList extends LightElement {
   override render(): TemplateResult {
     const problem = this.problem || this.polling.problem;
     return html`
-      <div class="row">
+      <div class="filters">
         <label for="by-name">Name</label>
         <input id="by-name" .value=${this.name} @change=${(event: Event) => this.filter('name', event)} />
-        <label for="by-label">Has learnt the label</label>
+        <label for="by-label">Label</label>
         <input id="by-label" .value=${this.label} @change=${(event: Event) => this.filter('label', event)} />
       </div>
       ${problem ? html`<p class="problem" role="alert">${problem}</p>` : nothing}
-      ${this.adapters === null ? html`<p class="quiet">Loading</p>` : this.table(this.adapters)}
+      ${this.adapters === null ? html`<p class="quiet">Loading</p>` : this.cards(this.adapters)}
       ${this.chosen.length > 0 ? this.comparison() : nothing}
     `;
   }
 
-  private table(adapters: Adapter[]): TemplateResult {
+  private cards(adapters: Adapter[]): TemplateResult {
     if (adapters.length === 0) return html`<p class="quiet">There are none. A prediction with examples makes one.</p>`;
-    return html`<div class="scroll" tabindex="0" role="region" aria-label="Adapters">
-      <table>
-        <thead><tr>
-          <th scope="col">compare</th><th scope="col">adapter</th><th scope="col">made</th>
-          <th scope="col">examples</th><th scope="col">labels</th><th scope="col">score</th><th scope="col">do</th>
-        </tr></thead>
-        <tbody>${adapters.map((each) => this.row(each))}</tbody>
-      </table>
-    </div>`;
+    return html`<ul class="adapters" aria-label="Adapters">${adapters.map((each) => this.card(each))}</ul>`;
   }
 
-  private row(adapter: Adapter): TemplateResult {
+  private card(adapter: Adapter): TemplateResult {
+    const { id } = adapter;
+    const labels = labelWords(adapter);
+    const facts = factsOf(adapter);
+    return html`<li class="adapter">
+      <div class="adapter-who">
+        <h3>${shownName(adapter)}</h3>
+        ${adapter.name ? html`<code class="quiet">${id}</code>` : nothing}
+        <p class="quiet">${age(adapter.created_at)}${facts.map((each) => html` · <span>${each}</span>`)}</p>
+      </div>
+      <div class="adapter-taught">
+        <p>${taughtWords(adapter)}</p>
+        ${labels ? html`<p class="quiet">${labels}</p>` : nothing}
+        <p class="quiet">${methodWords(adapter)}</p>
+      </div>
+      <div class="adapter-score">${scoreOf(adapter)}</div>
+      <div class="adapter-acts">${this.acts(adapter)}</div>
+    </li>`;
+  }
+
+  private acts(adapter: Adapter): TemplateResult {
     const { id } = adapter;
     const shown = shownName(adapter);
-    return html`<tr>
-      <td><input type="checkbox" aria-label="Compare ${shown}" .checked=${this.chosen.includes(id)}
-        ?disabled=${this.chosen.length === 2 && !this.chosen.includes(id)} @change=${() => this.choose(id)} /></td>
-      <th scope="row">${shown}${adapter.name ? html` <code class="quiet">${id}</code>` : nothing}</th>
-      <td>${adapter.created_at ? new Date(adapter.created_at).toLocaleString() : ''}</td>
-      <td>${adapter.examples ?? ''}</td>
-      <td class="input">${(adapter.labels ?? []).join(', ').slice(0, 100)}</td>
-      <td>${scores(adapter)}</td>
-      <td><div class="row">
-        <button type="button" class="small" aria-label="Use ${shown}" @click=${() => this.tell('use-adapter', id)}>Use</button>
-        <button type="button" class="small" aria-label="Download ${shown}"
-          @click=${() => this.attempt(() => downloadAdapter(id, 'safetensors'))}>Download</button>
-        <button type="button" class="small" aria-label="Remove ${shown}" @click=${() => this.removeAdapter(id)}>
-          ${this.removing === id ? 'Really remove?' : 'Remove'}
-        </button>
-      </div></td>
-    </tr>`;
+    const isChosen = this.chosen.includes(id);
+    return html`
+      <label class="adapter-compared"><input type="checkbox" aria-label="Compare ${shown}" .checked=${isChosen}
+        ?disabled=${this.chosen.length === 2 && !isChosen} @change=${() => this.choose(id)} /> Compare</label>
+      <button type="button" class="small" aria-label="Use ${shown}" @click=${() => this.tell('use-adapter', id)}>Use</button>
+      <button type="button" class="small" aria-label="Download ${shown}"
+        @click=${() => this.attempt(() => downloadAdapter(id, 'safetensors'))}>Download</button>
+      <button type="button" class="small" aria-label="Download ${shown} for PEFT"
+        @click=${() => this.attempt(() => downloadAdapter(id, 'peft'))}>PEFT</button>
+      <button type="button" class="small ${this.removing === id ? 'danger' : ''}" aria-label="Remove ${shown}"
+        @click=${() => this.removeAdapter(id)}>${this.removing === id ? 'Really remove?' : 'Remove'}</button>
+    `;
   }
 
   private comparison(): TemplateResult {
     const found = this.chosen.map((id) => this.adapters?.find((each) => each.id === id));
     const chosen = found.filter((each): each is Adapter => each !== undefined);
-    return html`<adapter-compare .adapters=${chosen} .inputs=${this.inputs}></adapter-compare>`;
+    return html`<adapter-compare .adapters=${chosen} .inputs=${this.inputs} .fields=${this.fields}></adapter-compare>`;
   }
 
   private choose(id: string): void {
@@ -124,12 +137,12 @@ export class AdaptersList extends LightElement {
   }
 }
 
-/** Return the name with its version, or the id. */
-export function shownName(adapter: Adapter): string {
-  return adapter.name ? `${adapter.name}@v${adapter.version ?? 1}` : adapter.id;
-}
-
-function scores({ score_before: before, score_after: after }: Adapter): string {
-  const shown = (value: number | null | undefined): string => (typeof value === 'number' ? value.toFixed(2) : '–');
-  return typeof after === 'number' ? `${shown(before)} → ${shown(after)}` : '';
+function scoreOf(adapter: Adapter): TemplateResult {
+  const expected = expectedOf(adapter);
+  if (expected === null) return html`<p class="quiet">Its accuracy was not estimated.</p>`;
+  const { after, before, noun, share } = expected;
+  return html`
+    <p><strong>${after}</strong> <span class="quiet">${noun}${before ? `, was ${before}` : ''}</span></p>
+    ${share === null ? nothing : html`<div class="share" aria-hidden="true"><span ${styles({ width: `${share * 100}%` })}></span></div>`}
+  `;
 }

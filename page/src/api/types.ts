@@ -28,6 +28,7 @@ export interface Check {
   status: 'passed' | 'warned' | 'failed' | 'skipped';
   seconds: number;
   numbers: Record<string, number>;
+  reason?: string;
 }
 
 export interface Finding {
@@ -46,6 +47,8 @@ export interface GradientReport {
   checks: Check[];
   findings: Finding[];
   gradient_norms: Record<string, number | null>;
+  unverified?: string[];
+  left_out?: Record<string, string>;
 }
 
 export interface SelfTest {

@@ -7,6 +7,7 @@ import type { RunView } from '../run-view/run-view';
 import { load, type Loaded, type Model } from './model';
 import { hashOf, routeOf, type Route, type ViewName } from './route';
 import { chosenTheme, nextTheme, showTheme, type Theme } from './theme';
+import './app-shell.css';
 
 const TITLES: Record<ViewName, string> = {
   predict: 'Predict',
@@ -16,6 +17,7 @@ const TITLES: Record<ViewName, string> = {
   server: 'Server',
 };
 
+const NO_FIELDS: Model['fields'] = { predictions: [], trainings: [] };
 const DRAGS = ['dragover', 'drop'] as const;
 
 /** The page: its views, and what they say to each other. */
@@ -59,8 +61,9 @@ export class AppShell extends LightElement {
             (each) => html`<a href="#/${each}" aria-current=${each === this.route.view ? 'page' : nothing}>${TITLES[each]}</a>`,
           )}
         </nav>
-        <button type="button" class="small" @click=${() => (this.theme = nextTheme(this.theme))}>
-          Colours: ${this.theme}
+        <button type="button" class="small theme" aria-label="Colours: ${this.theme}" title="Colours: ${this.theme}"
+          @click=${() => (this.theme = nextTheme(this.theme))}>
+          <span class="theme-sign ${this.theme}" aria-hidden="true"></span><span class="theme-name">${this.theme}</span>
         </button>
       </header>
       <server-banner></server-banner>
@@ -118,7 +121,8 @@ export class AppShell extends LightElement {
     switch (this.route.view) {
       case 'history':
         return html`<history-view .listed=${this.route.listed} .runId=${this.route.id}
-          .compared=${this.compared} .inputs=${this.predict?.values ?? {}}></history-view>`;
+          .compared=${this.compared} .inputs=${this.predict?.values ?? {}}
+          .fields=${this.model?.fields ?? NO_FIELDS}></history-view>`;
       case 'self-test':
         return html`<selftest-view></selftest-view>`;
       case 'server':

@@ -4,7 +4,7 @@ import { HOSTILE, button, enter, found, json, server, settled, shown } from '../
 import type { HistoryView } from './history-view';
 import './history-view';
 
-const RUN = { id: HOSTILE, status: 'succeeded', input: { text: HOSTILE }, metrics: { predict_time: 1.234 } };
+const RUN = { id: HOSTILE, status: 'succeeded', input: { text: HOSTILE }, output: { predictions: [{ label: 'delivery', score: 0.73 }] }, metrics: { predict_time: 1.234 } };
 
 afterEach(() => {
   document.body.replaceChildren();
@@ -19,9 +19,10 @@ test('what was run is listed with a link, and all of it is text', async () => {
   server(page([RUN]));
   const element = await shown<HistoryView>('history-view');
   await settled();
-  const cells = [...element.querySelectorAll('tbody th, tbody td')].map((each) => each.textContent);
-  expect(cells).toEqual([HOSTILE, 'succeeded', '', '1.23', JSON.stringify(RUN.input)]);
-  expect(found(element, 'tbody a').getAttribute('href')).toBe(`#/predictions/${encodeURIComponent(HOSTILE)}`);
+  const words = found(element, '.entry').textContent.replace(/\s+/g, ' ');
+  expect(words).toContain(`${HOSTILE} delivery 73%`);
+  expect(words).toContain(`succeeded in 1.2 s ${HOSTILE}`);
+  expect(found(element, '.entry a').getAttribute('href')).toBe(`#/predictions/${encodeURIComponent(HOSTILE)}`);
   expect(element.querySelector('img')).toBeNull();
 });
 

@@ -1,12 +1,17 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import { customElement, property, state } from 'lit/decorators.js';
 import { getJson } from '../api/client';
-import type { RunPage, RunRecord, Status, Values } from '../api/types';
+import type { Kind, RunPage, RunRecord, Status, Values } from '../api/types';
 import { hashOf, type Listed } from '../app-shell/route';
+import { age, seconds } from '../gist/age';
+import type { Known } from '../gist/asked';
+import { gist } from '../gist/gist';
 import { LightElement } from '../light/light-element';
 import { Polling } from './polling';
 import '../adapters-list/adapters-list';
 import '../run-detail/run-detail';
+import '../gist/gist.css';
+import './history-view.css';
 
 const STATUSES: Status[] = ['starting', 'processing', 'succeeded', 'failed', 'canceled'];
 const NAMES: Record<Listed, string> = {
@@ -15,6 +20,8 @@ const NAMES: Record<Listed, string> = {
   adapters: 'Adapters',
 };
 
+const NO_FIELDS: Record<Kind, Known[]> = { predictions: [], trainings: [] };
+
 /** What was run, and what came of it: live, filtered, one page after the other. */
 @customElement('history-view')
 export class HistoryView extends LightElement {
@@ -22,6 +29,7 @@ export class HistoryView extends LightElement {
   @property() runId: string | null = null;
   @property() compared: string | null = null;
   @property({ attribute: false }) inputs: Values = {};
+  @property({ attribute: false }) fields: Record<Kind, Known[]> = NO_FIELDS;
   /** Null while the server has not said. */
   @state() private records: RunRecord[] | null = null;
   @state() private next: string | null = null;
@@ -42,7 +50,7 @@ export class HistoryView extends LightElement {
   override render(): TemplateResult {
     return html`
       <section class="panel" aria-label="History">
-        <div class="row" role="group" aria-label="What is listed">
+        <div class="views" role="group" aria-label="What is listed">
           ${(Object.keys(NAMES) as Listed[]).map(
             (each) => html`<a class="button small" href=${hashOf(each)}
               aria-current=${each === this.listed ? 'true' : nothing}>${NAMES[each]}</a>`,
@@ -55,49 +63,48 @@ export class HistoryView extends LightElement {
 
   private content(): TemplateResult {
     if (this.listed === 'adapters') {
-      return html`<adapters-list .compared=${this.compared} .inputs=${this.inputs}></adapters-list>`;
+      return html`<adapters-list .compared=${this.compared} .inputs=${this.inputs} .fields=${this.fields.predictions}></adapters-list>`;
     }
-    if (this.runId) return html`<run-detail .kind=${this.listed} .runId=${this.runId}></run-detail>`;
+    if (this.runId) return html`<run-detail .kind=${this.listed} .runId=${this.runId} .fields=${this.fields[this.listed]}></run-detail>`;
     return this.list();
   }
 
   private list(): TemplateResult {
     return html`
-      <div class="row">
+      <div class="filters">
         <label for="status">Status</label>
         <select id="status" @change=${this.filter}>
           <option value="">all</option>
           ${STATUSES.map((each) => html`<option value=${each} ?selected=${each === this.status}>${each}</option>`)}
         </select>
-        <button type="button" class="small" ?disabled=${this.cursors.length === 0} @click=${this.newer}>Newer</button>
-        <button type="button" class="small" ?disabled=${this.next === null} @click=${this.older}>Older</button>
+        <span class="pages">
+          <button type="button" class="small" ?disabled=${this.cursors.length === 0} @click=${this.newer}>Newer</button>
+          <button type="button" class="small" ?disabled=${this.next === null} @click=${this.older}>Older</button>
+        </span>
       </div>
       ${this.polling.problem ? html`<p class="problem" role="alert">${this.polling.problem}</p>` : nothing}
-      ${this.records === null ? html`<p class="quiet">Loading</p>` : this.table(this.records)}
+      ${this.records === null ? html`<p class="quiet">Loading</p>` : this.entries(this.records)}
     `;
   }
 
-  private table(records: RunRecord[]): TemplateResult {
+  private entries(records: RunRecord[]): TemplateResult {
     if (records.length === 0) return html`<p class="quiet">There are none.</p>`;
-    return html`<div class="scroll" tabindex="0" role="region" aria-label=${NAMES[this.listed]}>
-      <table>
-        <thead><tr>
-          <th scope="col">id</th><th scope="col">status</th><th scope="col">made</th>
-          <th scope="col">seconds</th><th scope="col">input</th>
-        </tr></thead>
-        <tbody>${records.map((each) => this.row(each))}</tbody>
-      </table>
-    </div>`;
+    return html`<ul class="entries" aria-label=${NAMES[this.listed]}>${records.map((each) => this.entry(each))}</ul>`;
   }
 
-  private row(record: RunRecord): TemplateResult {
-    return html`<tr>
-      <th scope="row"><a href=${hashOf(this.listed, record.id)}>${record.id}</a></th>
-      <td><span class="state ${record.status}">${record.status}</span></td>
-      <td>${record.created_at ? new Date(record.created_at).toLocaleString() : ''}</td>
-      <td>${secondsOf(record)}</td>
-      <td class="input">${JSON.stringify(record.input ?? {}).slice(0, 120)}</td>
-    </tr>`;
+  private entry(record: RunRecord): TemplateResult {
+    const kind = this.listed === 'trainings' ? 'trainings' : 'predictions';
+    const time = record.metrics?.predict_time;
+    return html`<li class="entry">
+      <a class="entry-link" href=${hashOf(kind, record.id)}>${gist(kind, record, this.fields[kind])}</a>
+      <div class="entry-facts">
+        <span class="state ${record.status}">${record.status}</span>
+        <span>${age(record.created_at)}</span>
+        ${typeof time === 'number' ? html`<span>in ${seconds(time)}</span>` : nothing}
+        ${record.owner ? html`<span>by ${record.owner}</span>` : nothing}
+        <code class="entry-id">${record.id}</code>
+      </div>
+    </li>`;
   }
 
   private async load(): Promise<void> {
@@ -128,9 +135,4 @@ export class HistoryView extends LightElement {
     this.cursors = this.cursors.slice(0, -1);
     void this.polling.now();
   }
-}
-
-function secondsOf(record: RunRecord): string {
-  const time = record.metrics?.predict_time;
-  return typeof time === 'number' ? time.toFixed(2) : '';
 }

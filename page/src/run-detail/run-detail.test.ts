@@ -24,8 +24,9 @@ test('the request, who made it, and the result that is followed, all as text', a
   await vi.waitFor(() => expect(element.textContent).toContain(`result ${HOSTILE}`));
   expect(found(element, 'h2').textContent).toBe(HOSTILE);
   expect(element.textContent).toContain(`by ${HOSTILE}`);
-  expect(JSON.parse(found(element, 'details pre').textContent)).toEqual({ input: { text: HOSTILE } });
-  expect(button(element, 'Cancel').disabled).toBe(true);
+  expect(JSON.parse(found(element, 'details.request pre').textContent)).toEqual({ input: { text: HOSTILE } });
+  expect(found(element, '.gist-heading .gist-asked').textContent.trim()).toBe(HOSTILE);
+  expect([...element.querySelectorAll('button')].map((each) => each.textContent.trim())).not.toContain('Cancel'); // it is over
   expect(element.querySelector('img')).toBeNull();
 });
 

@@ -3,18 +3,24 @@ import { customElement, property, state } from 'lit/decorators.js';
 import { Refused } from '../api/client';
 import type { Kind, RunRecord, Values } from '../api/types';
 import { hashOf } from '../app-shell/route';
+import { age } from '../gist/age';
+import type { Known } from '../gist/asked';
+import { askedGist } from '../gist/gist';
 import { LightElement } from '../light/light-element';
 import { shortened } from '../request-json/shortened';
 import { Run, recordOf } from '../runs/run';
 import { Watching } from '../runs/watching';
 import '../copy-as/copy-as';
+import '../gist/gist.css';
 import '../result-panel/result-panel';
+import './run-detail.css';
 
 /** One that runs or has run: its request and its result, to be followed and to be run again. */
 @customElement('run-detail')
 export class RunDetail extends LightElement {
   @property() kind: Kind = 'predictions';
   @property() runId = '';
+  @property({ attribute: false }) fields: Known[] = [];
   @state() private record: RunRecord | null = null;
   @state() private problem = '';
   @state() private refusal = '';
@@ -36,19 +42,21 @@ export class RunDetail extends LightElement {
     const input = (record.input ?? {}) as Values;
     const { run } = this.watching;
     return html`
-      <p><a href=${hashOf(this.kind)}>All ${this.kind}</a></p>
-      <h2><code>${record.id}</code></h2>
-      <p class="quiet">${record.created_at ? `made ${new Date(record.created_at).toLocaleString()}` : ''}
-        ${record.owner ? `by ${record.owner}` : ''}</p>
-      <div class="row">
-        <button type="button" @click=${() => this.tell('load-request', { kind: this.kind, input })}>Run again</button>
-        <button type="button" ?disabled=${!run || run.isOver} @click=${this.cancel}>Cancel</button>
+      <p class="detail-back"><a href=${hashOf(this.kind)}>All ${this.kind}</a></p>
+      <div class="detail-head">
+        <div>
+          ${askedGist(record, this.fields)}
+          <h2 class="detail-id">${record.id}</h2>
+          <p class="quiet">${age(record.created_at)} ${record.owner ? `by ${record.owner}` : ''}</p>
+        </div>
+        <div class="row">
+          <button type="button" @click=${() => this.tell('load-request', { kind: this.kind, input })}>Run again</button>
+          ${run?.isOver === false || !run ? html`<button type="button" ?disabled=${!run} @click=${this.cancel}>Cancel</button>` : nothing}
+        </div>
       </div>
       ${this.refusal ? html`<p class="problem" role="alert">${this.refusal}</p>` : nothing}
-      <details open><summary>Request</summary>
-        <pre class="text" tabindex="0">${shortened(input).text}</pre>
-        <copy-as .kind=${this.kind} .values=${input}></copy-as>
-      </details>
+      <details class="request"><summary>Request as JSON</summary><pre class="text" tabindex="0">${shortened(input).text}</pre></details>
+      <copy-as .kind=${this.kind} .values=${input}></copy-as>
       ${run ? html`<result-panel .run=${run} .version=${this.watching.version}></result-panel>` : nothing}
     `;
   }

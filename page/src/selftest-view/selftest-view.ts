@@ -5,10 +5,12 @@ import type { Check, Finding, GradientReport, SelfTest } from '../api/types';
 import { LightElement } from '../light/light-element';
 import { styles } from '../light/styles';
 import { layersOf, type Cell } from './layers';
+import { findingsOf, verdictOf, type Verdict } from './verdict';
+import './selftest-view.css';
 
-const WORDS = { true: 'Gradients flow', false: 'Gradients do not flow', null: 'Not tested' };
+const MOST_NAMES = 200;
 
-/** The gradient self-test: each check, where a graph was cut, and the gradients by layer. */
+/** The gradient self-test: its verdict, what is not proved, each check, and the gradients by layer. */
 @customElement('selftest-view')
 export class SelfTestView extends LightElement {
   @state() private report: SelfTest | null = null;
@@ -21,21 +23,22 @@ export class SelfTestView extends LightElement {
   }
 
   override render(): TemplateResult {
-    return html`<section class="panel" aria-labelledby="selftest-title">
-      <h2 id="selftest-title">Self-test</h2>
-      <div class="row">
-        <button type="button" ?disabled=${this.isRunning} @click=${() => this.ask('POST')}>Run it again</button>
-        <span role="status">${this.isRunning ? 'Running' : this.summary}</span>
+    const { report } = this;
+    return html`<section class="panel selftest" aria-labelledby="selftest-title">
+      <h2 id="selftest-title" class="visually-hidden">Self-test</h2>
+      <div class="verdict-row">
+        ${report ? verdict(verdictOf(report)) : html`<p class="quiet">${this.problem ? '' : 'Loading'}</p>`}
+        <div class="row">
+          <button type="button" ?disabled=${this.isRunning} @click=${() => this.ask('POST')}>Run it again</button>
+          <span role="status" class="quiet">${this.isRunning ? 'Running' : ''}</span>
+        </div>
       </div>
       ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
-      ${this.report?.detail ? html`<p>${this.report.detail}</p>` : nothing}
-      ${this.report?.reports.map((each) => this.section(each)) ?? nothing}
+      ${report?.detail ? html`<p>${report.detail}</p>` : nothing}
+      ${report?.reports.map((each) => findingsOf(each).map(finding)) ?? nothing}
+      ${report ? openQuestions(verdictOf(report)) : nothing}
+      ${report?.reports.map((each) => section(each)) ?? nothing}
     </section>`;
-  }
-
-  private get summary(): string {
-    if (!this.report) return '';
-    return `${WORDS[`${this.report.passed}`]} (${this.report.level})`;
   }
 
   private async ask(method: 'GET' | 'POST'): Promise<void> {
@@ -48,14 +51,44 @@ export class SelfTestView extends LightElement {
     }
     this.isRunning = false;
   }
+}
 
-  private section(report: GradientReport): TemplateResult {
-    return html`<section class="part">
-      <h3>${report.precision || 'Checks'} <span class="state ${report.passed ? 'succeeded' : 'failed'}">${report.passed ? 'passed' : 'failed'}</span>
-        <span class="quiet">${report.seconds.toFixed(2)} s</span></h3>
-      ${report.findings.map(finding)} ${checks(report.checks)} ${heatMap(report.gradient_norms)}
-    </section>`;
-  }
+function verdict({ words, state, basis }: Verdict): TemplateResult {
+  return html`<div><p class="verdict state ${state}" role="status">${words}</p><p>${basis}</p></div>`;
+}
+
+/** Render what the verdict does not cover. */
+function openQuestions({ unverified, leftOut }: Verdict): TemplateResult | typeof nothing {
+  if (unverified.length === 0 && leftOut.length === 0) return nothing;
+  return html`<section class="open-questions" aria-labelledby="open-title">
+    <h3 id="open-title">Not proved</h3>
+    <ul>
+      ${unverified.length === 0
+        ? nothing
+        : html`<li>${unverified.length === 1 ? 'One parameter' : `${unverified.length.toLocaleString('en')} parameters`}: the gradient exists, but its effect on the loss is too small to verify its value.
+            <details><summary>Which</summary><ul class="names">${unverified.slice(0, MOST_NAMES).map((each) => html`<li><code>${each}</code></li>`)}</ul></details></li>`}
+      ${leftOut.map(([name, reason]) => html`<li>The check <code>${name}</code> was left out${reason ? `: ${reason}` : ''}.</li>`)}
+    </ul>
+  </section>`;
+}
+
+function section(report: GradientReport): TemplateResult {
+  const passed = report.checks.filter((each) => each.status === 'passed').length;
+  return html`<section class="part">
+    <details class="checks" ?open=${!report.passed}><summary>${titleOf(report)} <span class="quiet">${report.precision}</span>
+      <span class="state ${report.passed ? 'succeeded' : 'failed'}">${report.passed ? 'passed' : 'failed'}</span>
+      <span class="quiet">${passed} of ${report.checks.length} checks, ${report.seconds.toFixed(2)} s</span></summary>
+      ${checks(report.checks)}
+    </details>
+    ${heatMap(report.gradient_norms)}
+  </section>`;
+}
+
+/** Name a report by what it checks. */
+function titleOf({ checks: all }: GradientReport): string {
+  const has = (name: string): boolean => all.some((each) => each.name === name);
+  if (has('another-thread')) return 'Ways of calling';
+  return has('patterns') || has('probe') ? 'Task' : 'Gradients';
 }
 
 async function ask(method: 'GET' | 'POST'): Promise<SelfTest> {

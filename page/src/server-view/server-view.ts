@@ -1,17 +1,35 @@
 import { html, nothing, type TemplateResult } from 'lit';
 import { customElement, state } from 'lit/decorators.js';
-import { getJson } from '../api/client';
+import { call, getJson } from '../api/client';
 import type { ServerFigures, WorkerFigures } from '../api/types';
+import { age } from '../gist/age';
 import { Polling } from '../history-view/polling';
 import { LightElement } from '../light/light-element';
+import { styles } from '../light/styles';
 import { bytes, words } from './figures';
+import { sixOf, type Figure } from './operator';
+import { samplesOf, type Sample } from './samples';
+import '../gist/gist.css';
+import './server-view.css';
 
-/** The server as it is now: its queue, slots, workers, memory and crashes. */
+const WORDS: Record<string, string> = {
+  READY: 'Ready',
+  BUSY: 'Ready, with all slots in use',
+  STARTING: 'Starting',
+  SETUP_FAILED: 'The setup failed',
+  DEFUNCT: 'The model process is gone',
+  UNHEALTHY: 'The model says that it is not healthy',
+};
+
+/** The server as it is now: six numbers first, all others folded. */
 @customElement('server-view')
 export class ServerView extends LightElement {
   @state() private figures: ServerFigures | null = null;
+  private samples: Sample[] = [];
   private readonly polling = new Polling(this, async () => {
-    this.figures = await getJson<ServerFigures>('playground/server.json');
+    const [figures, samples] = await Promise.all([getJson<ServerFigures>('playground/server.json'), samplesNow()]);
+    this.figures = figures;
+    this.samples = samples;
   });
 
   override render(): TemplateResult {
@@ -24,18 +42,21 @@ export class ServerView extends LightElement {
   }
 
   private all(figures: ServerFigures): TemplateResult {
-    const { key } = figures;
+    const { key, status } = figures;
     return html`
-      <p>Status <strong class="state">${figures.status}</strong>${figures.records ? html`, records: ${figures.records}` : nothing}</p>
-      ${key.needed ? html`<p>Your key ${key.name} (owner ${key.owner}) opens ${key.scopes.join(', ')}.</p>` : nothing}
-      <div class="scroll" tabindex="0" role="region" aria-label="Workers"><table>
-        <caption>Workers</caption>
-        <thead><tr>
-          <th scope="col">for</th><th scope="col">state</th><th scope="col">slots in use</th>
-          <th scope="col">in the queue</th><th scope="col">crashes</th><th scope="col">since</th>
-        </tr></thead>
-        <tbody>${figures.workers.map((each) => worker(each, figures.queue.most))}</tbody>
-      </table></div>
+      <p class="server-status"><span class="state ${status === 'READY' || status === 'BUSY' ? 'succeeded' : 'warned'}">${WORDS[status] ?? status}</span>
+        ${key.needed ? html`<span class="quiet">Your key ${key.name} (owner ${key.owner}) opens ${key.scopes.join(', ')}.</span>` : nothing}</p>
+      <dl class="six">${sixOf(figures, this.samples).map(figure)}</dl>
+      ${figures.workers.map((each) => (each.setup?.error ? html`<p class="problem pre">${each.setup.error.slice(0, 500)}</p>` : nothing))}
+      <details><summary>Workers</summary>
+        <div class="scroll" tabindex="0" role="region" aria-label="Workers"><table>
+          <thead><tr>
+            <th scope="col">for</th><th scope="col">state</th><th scope="col">slots in use</th>
+            <th scope="col">in the queue</th><th scope="col">crashes</th><th scope="col">since</th>
+          </tr></thead>
+          <tbody>${figures.workers.map((each) => worker(each, figures.queue.most))}</tbody>
+        </table></div>
+      </details>
       ${this.numbers('Model', Object.entries(figures.model).map(([name, value]) => [words(name), name.includes('bytes') ? bytes(value) : value.toLocaleString('en')]))}
       ${this.numbers('Versions', Object.entries(figures.versions))}
     `;
@@ -43,19 +64,35 @@ export class ServerView extends LightElement {
 
   private numbers(title: string, rows: [string, string][]): TemplateResult | typeof nothing {
     if (rows.length === 0) return nothing;
-    return html`<h3>${title}</h3>
-      <dl class="figures">${rows.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+    return html`<details><summary>${title}</summary>
+      <dl class="figures">${rows.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
+    </details>`;
   }
+}
+
+function figure({ name, value, detail, share, isOdd }: Figure): TemplateResult {
+  return html`<div class="figure ${isOdd ? 'odd' : ''}">
+    <dt>${name}</dt>
+    <dd><strong>${value}</strong>
+      ${share === null ? nothing : html`<span class="share" aria-hidden="true"><span ${styles({ width: `${Math.min(1, share) * 100}%` })}></span></span>`}
+      <span class="quiet">${detail}</span></dd>
+  </div>`;
+}
+
+/** Return the samples of `/metrics`; none where the server does not give them. */
+async function samplesNow(): Promise<Sample[]> {
+  const answer = await call('metrics');
+  return answer.ok ? samplesOf(await answer.text()) : [];
 }
 
 function worker(figures: WorkerFigures, most: number | null): TemplateResult {
   const { setup, slots, running } = figures;
   return html`<tr>
     <th scope="row">${figures.kind === 'train' ? 'trainings' : 'predictions'}</th>
-    <td>${figures.state}${setup?.error ? html`<p class="problem">${setup.error.slice(0, 500)}</p>` : nothing}</td>
-    <td>${running} of ${slots} <meter min="0" max=${slots || 1} .value=${running} aria-label="slots in use"></meter></td>
+    <td>${figures.state}</td>
+    <td>${running} of ${slots}</td>
     <td>${figures.waiting}${most === null ? nothing : ` of ${most.toLocaleString('en')}`}</td>
     <td>${figures.crashes}${figures.last_crash ? html` <span class="quiet">${figures.last_crash}</span>` : nothing}</td>
-    <td>${setup?.completed_at ? new Date(setup.completed_at).toLocaleTimeString() : ''}</td>
+    <td>${age(setup?.completed_at)}</td>
   </tr>`;
 }

@@ -106,7 +106,7 @@ def test_a_training_of_the_history_does_the_same_as_code(keyed, server, language
     until_ended(page, "succeeded")
     page.get_by_role("link", name="History").click()
     page.get_by_role("link", name="Trainings").click()
-    page.locator("history-view tbody a").first.click()
+    page.locator("history-view .entry a").first.click()
     answer = answer_of(language, copied(page, language))
     assert answer["status"] == "succeeded"
     content = answer["output"]["weights"].partition(",")[2]

@@ -111,7 +111,7 @@ def test_a_secret_is_in_no_record_and_its_stars_are_not_sent(page):
     assert SECRET not in json.dumps(as_json(page))
     assert output(page)["secret"] == ["Secret", SECRET]
     page.get_by_role("link", name="History").click()
-    page.locator("tbody a").first.click()
+    page.locator(".entry a").first.click()
     expect(page.locator("run-detail details pre").first).to_contain_text('"secret": "*****')
     page.get_by_role("button", name="Run again").click()
     expect(page.locator("#input-secret")).to_have_value("")

@@ -95,7 +95,7 @@ def test_the_place_in_the_queue_is_seen(visit, narrow):
 
 
 def test_a_failing_self_test_is_seen_with_the_line_that_cuts_the_graph(visit, cut):
-    page = visit(f"{cut.url}/#/self-test", until="selftest-view table")
+    page = visit(f"{cut.url}/#/self-test", until="selftest-view .verdict")
     expect(page.get_by_text("Gradients do not flow")).to_be_visible()
     expect(page.locator("selftest-view")).to_contain_text("cut.py")
     expect(page.locator("selftest-view")).to_contain_text(".detach()")

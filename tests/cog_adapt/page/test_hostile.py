@@ -39,7 +39,7 @@ def test_markup_in_outputs_labels_logs_and_reports_is_text(visit, server):
     assert_nothing_ran(page)
     assert not [each for each in calls if "evil.example" in each]
     page.get_by_role("link", name="History").click()
-    page.locator("tbody a").first.click()
+    page.locator(".entry a").first.click()
     expect(page.locator("run-detail dt").first).to_have_text(MARKUP)
     assert_nothing_ran(page)
 

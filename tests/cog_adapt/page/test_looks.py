@@ -8,13 +8,13 @@ from tests.cog_adapt.page.acts import OVERFLOW, axe, until_ended
 VIEWS = {
     "predict": "#predict .panel",
     "train": "#train .panel",
-    "history": "history-view table",
-    "history/trainings": "history-view table",
+    "history": "history-view .entry",
+    "history/trainings": "history-view .entry",
     "predictions/shown": "run-detail output-value",
     "trainings/shown": "run-detail output-value",
     "history/adapters": "adapters-list input",
     "self-test": "selftest-view .panel",
-    "server": "server-view table",
+    "server": "server-view .figure",
 }
 
 

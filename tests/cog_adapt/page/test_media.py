@@ -93,7 +93,7 @@ def test_files_of_another_server_are_links_that_say_so_and_it_is_never_called(vi
         expect(page.locator("output-value")).to_contain_text("This sound is on another server")
         expect(page.locator("output-value img")).to_have_count(1)
         page.get_by_role("link", name="History").click()
-        page.locator("tbody a").first.click()
+        page.locator(".entry a").first.click()
         expect(page.locator("run-detail output-value")).to_contain_text("on another server")
         assert elsewhere.requests == []
 

@@ -161,7 +161,7 @@ def test_what_has_run_is_found_filtered_and_run_again(visit, server):
     until_ended(page, "succeeded")
     page.get_by_role("link", name="History").click()
     page.select_option("#status", "succeeded")
-    row = page.locator("tr", has_text="to be found").first
+    row = page.locator(".entry", has_text="to be found").first
     row.get_by_role("link").click()
     expect(page).to_have_url(re.compile(r"#/predictions/page-"))
     expect(page.locator("run-detail output-value pre")).to_have_text("to be found")

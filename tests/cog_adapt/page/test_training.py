@@ -15,7 +15,7 @@ def server(start):
 
 
 def opened(visit, server, view="train"):
-    return visit(f"{server.url}#/{view}", until=f"{'#train form' if view == 'train' else 'table'}")
+    return visit(f"{server.url}#/{view}", until=f"{'#train form' if view == 'train' else '.entry'}")
 
 
 def test_a_training_is_typed_and_its_weights_are_a_file(visit, server):
@@ -73,7 +73,7 @@ def test_trainings_are_listed_live_filtered_run_again_and_found_by_their_link(vi
         run(page)
     page.get_by_role("link", name="History").click()
     page.get_by_role("link", name="Trainings").click()
-    row = page.locator("tr", has_text="seen").first
+    row = page.locator(".entry", has_text="seen").first
     expect(row).to_contain_text("processing")
     row.get_by_role("link").click()
     expect(page).to_have_url(re.compile(r"#/trainings/page-"))
@@ -84,9 +84,9 @@ def test_trainings_are_listed_live_filtered_run_again_and_found_by_their_link(vi
     expect(page.locator("run-detail [data-phase=canceled]")).to_be_visible()
     page.get_by_role("link", name="All trainings").click()
     page.select_option("#status", "canceled")
-    expect(page.locator("tr", has_text="seen").first).to_contain_text("canceled")
+    expect(page.locator(".entry", has_text="seen").first).to_contain_text("canceled")
     page.select_option("#status", "failed")
-    expect(page.locator("tr", has_text="seen")).to_have_count(0)
+    expect(page.locator(".entry", has_text="seen")).to_have_count(0)
     page.goto("about:blank")
     page.goto(link)
     expect(page.locator("run-detail h2")).to_have_text(link.rpartition("/")[2])
@@ -100,7 +100,7 @@ def test_a_list_is_live(visit, server):
     body = {"id": name, "input": {"name": "from elsewhere", "seconds": 600}}
     with server.beginning():
         server.post("/trainings", body, headers={"Prefer": "respond-async"})
-    row = page.locator("tr", has_text="from elsewhere").first
+    row = page.locator(".entry", has_text="from elsewhere").first
     expect(row).to_contain_text("processing")
     server.cancel(name, "trainings")
     expect(row).to_contain_text("canceled")
