@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from tests.contract_snapshot.shapes import entries, joined_types, without_twins
+from tests.contract_snapshot.shapes import entries, fields_by_type, joined_types, without_twins
 from tests.contract_snapshot.shipped_server import Asked
 
 _VALUES = ("content-type", "cache-control", "www-authenticate", "x-content-type")
@@ -49,7 +49,8 @@ def bodies(asked: Iterable[Asked]) -> list[str]:
     with what is the document's part; inputs are what was sent.
     """
     lines = (line for each in asked if _is_told(each) for line in _fields(each))
-    return without_twins(joined_types(line for line in lines if not line.startswith("input.")))
+    told = without_twins(joined_types(line for line in lines if not line.startswith("input.")))
+    return fields_by_type(told)
 
 
 def _is_told(asked: Asked) -> bool:

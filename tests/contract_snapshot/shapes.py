@@ -5,13 +5,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 _DIGESTS = re.compile(r"\b[0-9a-f]{16,}\b|\bpred_[0-9a-f]+\b")
+_DOCUMENT = "openapi_schema"  # the part of the OpenAPI document has its entries
 _TOLD_ONCE = ("receipt", "report", "recipe", "versions")
 _ALIKE = re.compile(r"\b(layer|layers|blocks)\.\d+")
 
 
 def entries(value: object, path: str = "") -> Iterator[str]:
     """Yield `path: type` of each leaf of a JSON value; a list's items share one path."""
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict) and value and not path.endswith(_DOCUMENT):
         for name, inner in value.items():
             yield from entries(inner, f"{path}.{nameless(name)}" if path else nameless(name))
     elif isinstance(value, list) and value:
@@ -38,6 +39,18 @@ def joined_types(lines: Iterable[str]) -> list[str]:
         path, _, kind = line.rpartition(": ")
         types[path].add(kind)
     return [f"{path}: {'|'.join(sorted(kinds))}" for path, kinds in types.items()]
+
+
+def fields_by_type(lines: Iterable[str]) -> list[str]:
+    """Join the fields of one type in one object: `/adapters str: base, id`."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for line in sorted(lines):
+        path, _, kind = line.rpartition(": ")
+        owner, _, name = path.rpartition("." if "." in path else " ")
+        found[f"{owner} {kind}" if path else line].append(name)
+    return [
+        f"{title}: {', '.join(names)}" if any(names) else title for title, names in found.items()
+    ]
 
 
 def without_twins(lines: Iterable[str]) -> list[str]:
