@@ -308,7 +308,7 @@ def test_a_router_of_ones_own_follows_the_same_rule():
 @pytest.mark.parametrize("needs_key", [True, False])
 def test_each_operation_says_whether_it_needs_a_key(needs_key):
     mine = whole_document(create_app(Settings()), openapi_schema(Plain), needs_key=needs_key)
-    keys = [{"bearer": []}, {"key": []}]
+    keys: list[dict[str, list[str]]] = [{"bearer": []}, {"key": []}]
     expected = keys if needs_key else [{}, *keys]
     for name, operation in operations_of(mine).items():
         assert operation.get("security") == (None if name == "GET /healthz" else expected), name
