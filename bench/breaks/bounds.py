@@ -4,11 +4,19 @@ from bench.breaks.planting import Break
 
 _RUNNER, _SERVER, _TESTS = "cog_adapt/runner", "cog_adapt/server", "tests/cog_adapt"
 _EXAMPLES = f"{_TESTS}/runner/data/test_examples.py"
-_FUZZED, _BOUNDS = f"{_TESTS}/decoders/test_fuzzed.py", f"{_TESTS}/decoders/test_bounds.py"
+_BOUNDS = f"{_TESTS}/decoders/test_bounds.py"
 _ZIPS, _INPUTS = f"{_TESTS}/decoders/test_zip_bombs.py", f"{_TESTS}/test_inputs_bounded.py"
 _PICTURES, _BLOCKS = (
     f"examples/image/tests/{name}.py" for name in ("test_image", "test_picture_blocks")
 )
+_COUNTED = (
+    "    if len(text) > MOST_BYTES:\n"
+    "        raise InputError(\n"
+    '            f"the receipt has {len(text):,} bytes; the limit is {MOST_BYTES:,}. '
+    'Send it unchanged."\n'
+    "        )\n"
+)
+_PARSED = "    try:\n        receipt = json.loads(text)\n"
 
 BREAKS = (
     Break(
@@ -47,10 +55,10 @@ BREAKS = (
         _PICTURES,
     ),
     Break(
-        "a JPEG may have ten thousand scans",
+        "a JPEG may have three hundred scans",
         "examples/image/picture_blocks.py",
         "MOST_BLOCKS, MOST_SCANS, MOST_EXIF = 10_000, 100, 2",
-        "MOST_BLOCKS, MOST_SCANS, MOST_EXIF = 10_000, 10_000, 2",
+        "MOST_BLOCKS, MOST_SCANS, MOST_EXIF = 10_000, 300, 2",
         _BLOCKS,
     ),
     Break(
@@ -107,8 +115,8 @@ BREAKS = (
     Break(
         "a receipt is parsed before its bytes are counted",
         f"{_RUNNER}/known/receipt.py",
-        "    if len(text) > MOST_BYTES:\n",
-        "    json.loads(text)\n    if len(text) > MOST_BYTES:\n",
+        _COUNTED + _PARSED,
+        _PARSED + _COUNTED.replace("    ", "        ", 1).replace("\n    ", "\n        "),
         _BOUNDS,
     ),
     Break(
@@ -116,21 +124,21 @@ BREAKS = (
         f"{_SERVER}/protocol.py",
         "_requests = msgspec.msgpack.Decoder(Request)",
         '_requests: "msgspec.msgpack.Decoder[Any]" = msgspec.msgpack.Decoder()',
-        _FUZZED,
+        f"{_TESTS}/server/test_protocol.py",
     ),
     Break(
         "a data URL may hold any number of bytes",
         f"{_SERVER}/worker/data_urls.py",
         "if len(content) > most_bytes:",
         "if len(content) < 0:",
-        _BOUNDS,
+        f"{_TESTS}/server/worker/test_data_urls.py",
     ),
     Break(
-        "a body is parsed before its levels are counted",
+        "a body may have ten times the levels",
         f"{_SERVER}/api/body.py",
         "    if levels(content) > MOST_LEVELS:\n",
-        "    _any.decode(content)\n    if levels(content) > MOST_LEVELS:\n",
-        _BOUNDS,
+        "    if levels(content) > 10 * MOST_LEVELS:\n",
+        f"{_TESTS}/server/api/test_body.py",
     ),
     Break(
         "inputs are decoded on the model thread",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.breaks import attack, house
+from bench.breaks import attack, bounds, house
 from bench.breaks.device_memory import MEMORY
 from bench.breaks.device_places import PLACES
 from bench.breaks.device_streams import STREAMS
@@ -50,7 +50,10 @@ KINDS: Mapping[str, BreakKind] = {
             "the stand-in for a card; no card ran",
         ),
     ),
-    "attack": BreakKind("Fixes of the red team's findings, removed", lambda *_: attack.BREAKS),
+    "attack": BreakKind(
+        "Fixes of the red team's findings, and bounds on callers' data, removed",
+        lambda *_: (*attack.BREAKS, *bounds.BREAKS),
+    ),
     "drawn": BreakKind(
         "Mistakes drawn at random, tried with the module's own tests", drawn, must_be_seen=False
     ),

@@ -11,6 +11,7 @@ from cog_adapt.runner.data.examples import parse_examples
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.known import receipt
 from cog_adapt.runner.modules.adapters import FORMAT, adapter_from_bytes
+from cog_adapt.runner.storage.peft_config import read_scales
 from cog_adapt.server.errors import InputError as ServerInputError
 from cog_adapt.server.records.adapter_pages import AdapterQuery
 from tests.cog_adapt.decoders.peak import risen
@@ -45,6 +46,13 @@ def test_an_adapters_own_header_that_nests_deep_is_no_adapter(header):
     content = save({"a": torch.ones(1)}, {FORMAT: header})
     with pytest.raises(WeightsError, match="the file holds no adapter"):
         adapter_from_bytes(content, "the file")
+
+
+def test_a_config_of_ten_thousand_patterns_is_read_and_of_one_more_is_refused():
+    patterns = {f"layer{number}": 2 for number in range(10_000)}
+    assert read_scales({"alpha_pattern": patterns}, {"layer7": 4}) == {"layer7": 0.5}
+    with pytest.raises(InputError, match="no object of at most 10,000 names"):
+        read_scales({"alpha_pattern": patterns | {"more": 2}}, {"layer7": 4})
 
 
 @pytest.mark.parametrize("text", [NESTED, f'{{"format": "{receipt.FORMAT}", "x": {NESTED}}}'])

@@ -13,7 +13,7 @@ from torch import nn
 from cog_adapt.runner.data.examples import parse_examples, read_examples
 from cog_adapt.runner.data.zip_rows import MOST_FILE_BYTES
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.storage.peft_format import TENSORS, PeftFormat
+from cog_adapt.runner.storage.peft_format import CONFIG, TENSORS, PeftFormat
 from tests.cog_adapt.decoders.peak import risen
 from tests.cog_adapt.decoders.zips import END, ENTRY, bomb, packed, patched
 
@@ -87,6 +87,20 @@ def test_an_adapter_whose_directory_is_long_is_refused_before_it_is_read(tmp_pat
     path = tmp_path / "a.zip"
     path.write_bytes(packed(*((f"{number}", b"") for number in range(101))))
     with pytest.raises(InputError, match="more than 100 members"):
+        PeftFormat(nn.Identity(), "b" * 16, "head").read(path)
+
+
+def test_members_of_too_many_bytes_together_are_refused_before_one_is_unpacked():
+    content = packed(*((f"cats/{number}.png", b"cat") for number in range(9)))
+    for number in range(9):
+        content = patched(content, ENTRY, 24, 15 * 2**20, which=number)
+    assert "holds 141,557,760 bytes; the limit is 134,217,728" in refusal(content)
+
+
+def test_a_config_of_too_many_bytes_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "a.zip"
+    path.write_bytes(packed((CONFIG, b"{" * (2**20 + 1)), (TENSORS, b"")))
+    with pytest.raises(InputError, match=f"{CONFIG} has more than 1,048,576 bytes"):
         PeftFormat(nn.Identity(), "b" * 16, "head").read(path)
 
 
