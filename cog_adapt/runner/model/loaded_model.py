@@ -43,6 +43,7 @@ from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
 from cog_adapt.runner.model.adaptation_memory import admitted
+from cog_adapt.runner.model.faulty_row import may_be_of_row, with_row
 from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
@@ -107,24 +108,36 @@ class LoadedModel:
         Before the first step, the generator yields its memory demand, and may have to wait there.
         """
         self.base.refuse_when_damaged()
-        automatic = AUTO in (
-            recipe.method,
-            self.resolved(recipe, begin).method,
-        )
+        automatic = AUTO in (recipe.method, self.resolved(recipe, begin).method)
+        adapting = self._adapting_automatically if automatic else self._adapting_by_steps
         device = self.base.precision.device
         with self.base.guarded(), explaining_memory(device, AdaptationError):
-            if automatic:
-                return (
-                    yield from self._adapting_automatically(
-                        examples, recipe, begin=begin, checkpoints=checkpoints, kept=kept
-                    )
-                )
-            start = yield from self.starting(examples, recipe, begin=begin, checkpoints=checkpoints)
-            start = yield from admitted(self.estimates, start.with_kept_rows(kept))
-            fitted = (yield from self._fitting(start, kept)) if begin is None else None
-            if fitted is not None:
-                return fitted
-            tensors, report = yield from adapt_within_bounds(start)
+            try:
+                return (yield from adapting(examples, recipe, begin, checkpoints, kept))
+            except Exception as error:
+                if not may_be_of_row(self.task, device, error):
+                    raise
+                own = replace(recipe, method=gradient_method(self.base.template, self.task))
+                start = yield from self.starting(examples, recipe if begin else own, begin=begin)
+                explained = yield from with_row(start, error)
+                if explained is error:
+                    raise
+                raise explained from error
+
+    def _adapting_by_steps(
+        self,
+        examples: Sequence[Example],
+        recipe: Recipe,
+        begin: Adapter | None,
+        checkpoints: Checkpoints | None,
+        kept: InputLookup | None,
+    ) -> Generator[Progress, None, Adaptation]:
+        start = yield from self.starting(examples, recipe, begin=begin, checkpoints=checkpoints)
+        start = yield from admitted(self.estimates, start.with_kept_rows(kept))
+        fitted = (yield from self._fitting(start, kept)) if begin is None else None
+        if fitted is not None:
+            return fitted
+        tensors, report = yield from adapt_within_bounds(start)
         adapter = self._adapter(start, tensors)
         used = replace(start.training.recipe, learning_rate=report.learning_rate)
         return Adaptation(adapter, report=report, recipe=used, begin=begin)

@@ -20,7 +20,7 @@ def named(task: Task, error: BaseException) -> BaseException:
     """Return the error, or one that names the task's function that raised it."""
     if isinstance(error, _OTHERS) or not isinstance(error, Exception):
         return error
-    hook = _hook_of(task, error)
+    hook = hook_of(task, error)
     if not hook:
         return error
     found = TaskError(
@@ -52,7 +52,7 @@ def _said(error: Exception) -> str:
     return f"{kind}: {text.rstrip('.')}" if text else kind
 
 
-def _hook_of(task: Task, error: BaseException) -> str:
+def hook_of(task: Task, error: BaseException) -> str:
     """Return the name of the first of the task's functions in the error's traceback."""
     codes = _codes_of(type(task))
     trace = error.__traceback__

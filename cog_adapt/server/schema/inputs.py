@@ -19,6 +19,10 @@ from cog_adapt.server.schema.types import (
 )
 
 INPUT_TYPES = f"{SCALAR_NAMES}, list[one of these], a union of these, and each with | None"
+INSTEAD_OF_NESTED = (
+    'list[dict], with an object for each row such as {"values": [0.5, 1.0]}, or str, for the whole '
+    "as a text of JSON (list[Any] too has objects as items)"
+)
 
 
 def input_schema(annotation: object) -> tuple[Schema, bool]:
@@ -48,7 +52,10 @@ def _flat_schema(annotation: object) -> Schema:
         return _scalar_schema(annotation)
     if not get_args(annotation):
         raise refusal(annotation, "an input", "list[str] and the like, which say of what")
-    return {"type": "array", "items": _scalar_schema(plain(get_args(annotation)[0]))}
+    item = plain(get_args(annotation)[0])
+    if is_list(item):
+        raise refusal(annotation, "an input", INSTEAD_OF_NESTED)
+    return {"type": "array", "items": _scalar_schema(item)}
 
 
 def _scalar_schema(annotation: object) -> Schema:

@@ -17,6 +17,7 @@ import msgspec
 from jsonschema_rs import ValidationErrorKind
 
 from cog_adapt.server.schema.long_lists import ShortLists, shorten_lists
+from cog_adapt.server.schema.pattern_choices import choices_in_words
 from cog_adapt.server.schema.problems import (
     InvalidInputs,
     Problem,
@@ -106,7 +107,7 @@ class InputValidator:
                 missing.add(kind.property)
             else:
                 path = "/".join(map(str, looked_at.place(error.instance_path))) or "__root__"
-                found.append(Problem(("body", "input", path), _words(error)))
+                found.append(Problem(("body", "input", path), self._said(error)))
         return found, missing, looked_at.passed_over
 
     def check(self, inputs: Any, size: int) -> Schema:  # noqa: ANN401 - any JSON
@@ -140,6 +141,13 @@ class InputValidator:
             return errors
         pairs = zip(errors, self._masking.iter_errors(inputs), strict=True)
         return [masked if self._shows_secret(error) else error for error, masked in pairs]
+
+    def _said(self, error: jsonschema_rs.ValidationError) -> str:
+        """Return Cog's words; of a pattern that lists choices, the choices too."""
+        kind, words = error.kind, _words(error)
+        if self._takes_unknown or not isinstance(kind, ValidationErrorKind.Pattern):
+            return words
+        return words + choices_in_words(kind.pattern)
 
     def _shows_secret(self, error: jsonschema_rs.ValidationError) -> bool:
         """Return whether an error shows a secret's value; Cog shows numbers and the like."""

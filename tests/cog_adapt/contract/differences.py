@@ -88,6 +88,7 @@ DIFFERENCES = (
     Difference("stuck-cancel", "7", "a run() that does not heed its cancel keeps its slot until it ends", "its process is killed after CANCEL_GRACE_SECONDS"),
     Difference("training-paths", "8", "in the normal image /trainings runs run()", "/trainings runs train() in every mode"),
     Difference("train-only-class", "8", "a class with setup() and train() alone does not load", "it loads"),
+    Difference("pattern-choices", "2", "of a pattern that lists choices a 422 has the pattern alone", "its choices follow, in words", _COG),
     Difference("many-problems", "2", "a 422 lists every problem of the inputs, of a long list thousands", "it lists 100, and how many more there are at least"),
     Difference("long-problems", "2", "a problem repeats a value however long it is", "beyond 1,000 characters its beginning and its end"),
     Difference("drain-async", "11", "respond-async predictions are dropped after 10 s without a webhook", "all that runs is waited for, DRAIN_SECONDS at most"),

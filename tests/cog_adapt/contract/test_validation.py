@@ -62,6 +62,14 @@ def test_what_does_not_fit_is_422(inputs, field, value, message):
     assert detail(inputs, {"input": GOOD | {field: value}}) == [problem(field, message)]
 
 
+def test_of_a_pattern_of_choices_the_choices_are_listed(inputs):
+    cog = '"qlora" does not match "^(auto|lora)$"'
+    message = expect(
+        inputs, coglet=cog, mirror=f"{cog}. Send one of auto, lora.", because="pattern-choices"
+    )
+    assert detail(inputs, {"input": GOOD | {"method": "qlora"}}) == [problem("method", message)]
+
+
 def test_of_many_problems_there_are_few_in_an_answer(inputs):
     found = detail(inputs, {"input": GOOD | {"tags": [1] * 150}})
     listed = expect(inputs, coglet=150, mirror=101, because="many-problems")
@@ -176,6 +184,7 @@ def test_defaults(inputs):
         "path": ["NoneType", None],
         "file": ["NoneType", None],
         "paths": [],
+        "method": ["str", "auto"],
     }
 
 

@@ -109,6 +109,24 @@ def test_the_function_is_named_and_the_cause_kept(runner, failing, hook):
     assert asked(runner).predictions  # and the next request is answered
 
 
+@pytest.mark.parametrize("method", ["auto", "all"])
+def test_a_row_whose_loss_cannot_be_computed_is_named(runner, failing, monkeypatch, method):
+    loss = failing.loss
+
+    def bounded(self, module, batch, targets):
+        if (targets > 5).any():
+            raise IndexError("Target 7 is out of bounds.")
+        return loss(module, batch, targets)
+
+    monkeypatch.setattr(Lengths, "loss", bounded)
+    rows = [{"input": "a" * n, "target": n} for n in (1, 2, 3, 7, 4, 8)]
+    request = Request(["ab"], examples=rows, recipe=Recipe(method, max_steps=2), fresh=True)
+    said = "row 4 (target 7): Lengths.loss raised IndexError: Target 7 is out of bounds. Send inp"
+    with pytest.raises(TaskError, match=f"^{re.escape(said)}") as raised:
+        asyncio.run(answer(runner, request))
+    assert isinstance(raised.value.__cause__, IndexError)
+
+
 def test_an_error_whose_text_fails_is_named_by_its_class(runner, failing):
     failing.fails, failing.error = "predict", Mute()
     with pytest.raises(TaskError, match=r"Lengths\.predict raised Mute\. Send"):

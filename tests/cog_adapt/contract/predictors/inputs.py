@@ -45,6 +45,7 @@ class Predictor(BaseRunner):
         path: Optional[Path] = Input(default=None),
         file: Optional[File] = Input(default=None),
         paths: list[Path] = Input(default=[]),
+        method: str = Input(default="auto", regex="^(auto|lora)$"),
     ) -> Any:
         values = {key: value for key, value in locals().items() if key != "self"}
         return {key: _show(value) for key, value in values.items()}

@@ -4,7 +4,7 @@ import cog
 import pytest
 
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.schema.inputs import INPUT_TYPES, input_schema, item_schema
+from cog_adapt.server.schema.inputs import INPUT_TYPES, INSTEAD_OF_NESTED, input_schema, item_schema
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 
@@ -46,7 +46,7 @@ def test_each_type_has_its_schema_and_may_be_none_or_not(annotation, schema, nul
     [
         (bytes, "bytes", INPUT_TYPES),
         (list[bytes], "bytes", INPUT_TYPES),
-        (list[list[int]], "list[int]", INPUT_TYPES),
+        (list[list[int]], "list[list[int]]", INSTEAD_OF_NESTED),
         (tuple[int], "tuple[int]", INPUT_TYPES),
         (list, "list", "list[str] and the like, which say of what"),
         (cog.Path | str, "Path | str", "outside a union"),
@@ -75,3 +75,13 @@ def test_a_list_is_judged_by_its_items():
 def test_a_schema_is_its_callers_own():
     input_schema(dict[str, int])[0]["title"] = "x"
     assert input_schema(dict[str, str]) == ({"type": "object"}, False)
+
+
+def test_what_is_said_to_work_in_place_of_a_list_of_lists_is_accepted():
+    assert INSTEAD_OF_NESTED.startswith("list[dict], with an object for each row")
+    assert (
+        input_schema(list[dict])[0]
+        == input_schema(list[Any])[0]
+        == {"type": "array", "items": {"type": "object"}}
+    )
+    assert input_schema(str)[0] == {"type": "string"}
