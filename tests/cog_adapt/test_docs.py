@@ -131,3 +131,10 @@ def test_the_session_with_curl_fails_only_where_it_shows_refusals():
     failing = {each.splitlines()[0] for each in sections if '"status":"failed' in each}
 
     assert failing == {"Refusals", "Repeated requests", "API keys"}
+
+
+def test_the_index_has_every_page_and_no_other():
+    index = (DOCS / "README.md").read_text()
+    named = set(re.findall(r"\]\(([\w-]+\.md)\)", index))
+    pages = {path.name for path in DOCS.glob("*.md")} - {"README.md"}
+    assert named == pages

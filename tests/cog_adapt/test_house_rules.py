@@ -341,10 +341,6 @@ def test_a_door_has_at_most_a_hundred_lines(door):
     assert len((ROOT / door).read_text().splitlines()) <= 100
 
 
-def test_the_readme_has_at_most_150_lines():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
-
-
 @pytest.mark.parametrize("name", ["utils", "helpers", "common", "base", "core", "manager"])
 def test_no_module_is_named_after_nothing(name):
     assert not [path for path in SOURCES if path.stem == name or path.parent.name == name]

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cog_adapt.command.test_new import environment
 from tests.cog_adapt.contract.serving import free_port
+from tests.cog_adapt.sessions import write_command
 from tests.cog_adapt.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -26,17 +27,13 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = 0
         self.servers: list[subprocess.Popen[bytes]] = []
         self.answers: dict[str, str] = {}
+        self.said: dict[str, str] = {}
         self.typed: list[str] = []
-        tools = folder / "bin"
-        tools.mkdir()
-        command = f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m cog_adapt "$@"\n'
-        (tools / "cog-adapt").write_text(command)
-        (tools / "cog-adapt").chmod(0o755)
-        path = [str(tools), str(Path(sys.executable).parent), os.environ["PATH"]]
-        self.env = environment(PORT=str(self.port), PATH=os.pathsep.join(path))
+        tools = [str(write_command(folder)), str(Path(sys.executable).parent)]
+        self.env = environment(PATH=os.pathsep.join([*tools, os.environ["PATH"]]))
 
     def follow(self, language: str, note: str, text: str) -> None:
         name, _, value = note.partition("=")
@@ -48,6 +45,8 @@ class Reader:
             said = self.type(text)
             if name == "answer":
                 self.answers[value] = said
+            elif name == "says":
+                self.said[value] = said
         self.typed.append(text)
 
     def type(self, text: str) -> str:
@@ -71,6 +70,10 @@ class Reader:
         return done.stdout
 
     def serve(self, text: str) -> None:
+        """Start a server in place of the one before it, at a port that is free now."""
+        self.leave()
+        self.port = free_port()
+        self.env["PORT"] = str(self.port)
         log = self.folder / "server.log"
         with log.open("wb") as output:
             command = ["bash", "-c", f"exec {text}"]
@@ -85,6 +88,7 @@ class Reader:
         for process in self.servers:
             process.terminate()
             process.wait(30)
+        self.servers.clear()
 
 
 def is_ready(client: httpx2.Client) -> bool:
@@ -119,5 +123,19 @@ def test_the_answer_is_the_one_that_the_page_names(reader):
     assert reader.answers
 
 
-def test_the_page_is_short():
-    assert len(PAGE.splitlines()) <= 120
+def test_what_a_command_says_is_what_the_page_shows(reader):
+    (said,) = reader.said.values()
+    assert f"`{said.strip()}`" in PAGE
+
+
+def test_the_way_to_the_first_answer_is_short():
+    first, _, _ = PAGE.partition("## 6. ")
+    assert len(first.splitlines()) <= 120
+
+
+def test_the_messages_that_lead_to_a_hook_are_those_of_the_source():
+    named = re.findall(r"^\|.*\| `([^`]+)` \|$", PAGE, re.MULTILINE)
+    assert len(named) >= 8
+    folders = (ROOT / "cog_adapt" / "runner", ROOT / "gradient_check")
+    sources = [path.read_text() for folder in folders for path in folder.rglob("*.py")]
+    assert [each for each in named if not any(each in text for text in sources)] == []

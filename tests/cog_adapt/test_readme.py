@@ -1,4 +1,4 @@
-"""What the README shows is true."""
+"""What the README shows is true; `test_commands.py` runs its commands."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,8 @@ from cog_adapt.runner.selftest.task_file import load_task
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SELF_TEST = (ROOT / "docs" / "self-test.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README + SELF_TEST, re.DOTALL)
 
 
 def test_the_trap_raises_as_shown():
@@ -72,4 +73,4 @@ def test_the_tree_names_what_is_there():
 
 
 def test_it_is_short():
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 130

@@ -245,7 +245,8 @@ def _value(row: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401
     name = next((columns[name] for name in names if name in columns), None)
     if name is None:
         known = f"one of {', '.join(map(repr, names))}; the row is {brief(dict(row))}"
-        raise InputError(f"no {names[0]} among {brief([*row])}: name its column {known}")
+        remedy = f"name its column {known}. A task that reads other columns writes `example`"
+        raise InputError(f"no {names[0]} among {brief([*row])}: {remedy}")
     value = row[name]
     if value is None:
         raise InputError(f"the {name} is null: write a {name} or drop the row")

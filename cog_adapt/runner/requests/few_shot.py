@@ -65,7 +65,7 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
 
     Raises:
         InputError: the request has inputs, examples or settings that the model cannot use.
-        WeightsError: the named adapter is damaged or belongs to another model.
+        WeightsError: the stored adapter is damaged or belongs to another model.
         AdaptationError: a gradient step could not be taken.
     """
     asked = await _read(runner, request, scope)
@@ -159,7 +159,8 @@ def _read_parts(runner: ModelRunner, request: Request, asker: Asker) -> _Asked:
     if again is not None:
         return again
     task = runner.task
-    named = find_adapter(request, runner.store, asker)
+    fits = runner.model.predictions.modules.checked
+    named = find_adapter(request, runner.store, asker, check=fits)
     examples = read_request_examples(request, task)
     check_decoding(task, request.inputs, examples.examples)
     labels = settle_labels(task, request=request, examples=examples, named=named)

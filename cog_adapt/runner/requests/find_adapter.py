@@ -1,6 +1,6 @@
 """Finds the adapter that a request refers to, and the start of its adaptation."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.adaptation.first_tensors import labels_to_learn, part_of
@@ -16,14 +16,27 @@ _SHOWN = 80
 _SHOWN_LABELS = 5
 
 
-def find_adapter(request: Request, store: AdapterStore, asker: Asker) -> Adapter | None:
+def find_adapter(
+    request: Request,
+    store: AdapterStore,
+    asker: Asker,
+    *,
+    check: Callable[[Adapter], Adapter],
+) -> Adapter | None:
     """Find the adapter that a request names or sends as a file; None if it has neither.
 
-    A file belongs to its sender, and serves this request only.
+    A file belongs to its sender, and serves this request only. An unusable file is its sender's
+    mistake; an unusable stored adapter is the server's.
+
+    Args:
+        request: may name an adapter, or bring one.
+        store: the named ones.
+        asker: whose request it is.
+        check: returns a sent adapter that fits the base, and refuses others (WeightsError).
 
     Raises:
-        InputError: the adapter is unknown, or the file was not downloaded.
-        WeightsError: the file is no adapter.
+        InputError: the adapter is unknown, or the file is no adapter of this base.
+        WeightsError: the stored adapter is damaged.
     """
     if request.adapter and request.weights:
         raise InputError("`adapter` and `weights` are both set. Send one of them.")
@@ -33,7 +46,7 @@ def find_adapter(request: Request, store: AdapterStore, asker: Asker) -> Adapter
             "file or a URL as `weights`."
         )
     if request.weights:
-        return _sent_adapter(request.weights)
+        return _sent_adapter(request.weights, check)
     if not request.adapter:
         return None
     return store.get(request.adapter, asker.owner, sees_all=asker.sees_all)
@@ -65,8 +78,8 @@ def begin_of(
     return part_of(adapter, [*asked], task.head)
 
 
-def _sent_adapter(weights: object) -> Adapter:
+def _sent_adapter(weights: object, check: Callable[[Adapter], Adapter]) -> Adapter:
     try:
-        return read_adapter(fetched(weights))
+        return check(read_adapter(fetched(weights)))
     except (InputError, WeightsError) as error:
-        raise type(error)(f"`weights`: {error}") from error
+        raise InputError(f"`weights`: {error}") from error

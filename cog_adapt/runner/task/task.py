@@ -250,7 +250,7 @@ def _numbers(targets: Sequence[Any]) -> Tensor:
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"the targets {brief([*targets])} are no numbers: {error}. Send numbers, all of one "
-            "shape, or give the task `labels`."
+            "shape, or give the task `labels`; other targets need `encode_targets`."
         ) from error
 
 

@@ -9,7 +9,7 @@ from cog_adapt import ModelRunner, Query, Recipe, RunnerSettings, TextOptions, r
 from examples.lm.task import Chat
 
 ROWS = Path(__file__).parents[1] / "examples" / "rows.jsonl"
-ASKED = "Which team? The app crashes at the start."
+ASKED = "The dinner is on Sunday."
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +24,16 @@ def test_gradients_reach_every_parameter(runner):
     assert report.passed, str(report)
 
 
-def test_it_learns_the_form_of_the_rows_and_the_base_stays(runner):
+def test_it_answers_rightly_in_the_form_of_the_rows_and_the_base_stays(runner):
     options = TextOptions(max_tokens=6)
     (before,) = runner.predict([ASKED], options=options)
     examples = read_examples(ROWS, runner.task.example).examples
-    recipe = Recipe(max_steps=8, learning_rate=2e-3)
+    recipe = Recipe(max_steps=10, batch_size=8)
     learned = runner.adapt(examples, recipe)
     losses = [step.loss for step in learned.report.steps]
     assert losses[-1] < losses[0]
     (after,) = runner.predict([ASKED], learned.adapter, options=options)
-    assert after.startswith("Team:")
+    assert after == "dinner | Sunday" != before
     assert runner.predict([ASKED], options=options) == [before]
 
 

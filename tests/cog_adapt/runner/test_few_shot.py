@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError, WeightsError
+from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.requests import few_shot, learning
 from cog_adapt.runner.requests.few_shot import answer, stream
@@ -252,9 +253,13 @@ def test_what_does_not_fit_is_refused(runner, values, message):
         ask(runner, **values)
 
 
-def test_a_file_that_is_no_adapter_is_refused(runner, tmp_path):
+def test_a_sent_file_that_is_no_adapter_of_this_base_is_its_callers_mistake(runner, tmp_path):
     (tmp_path / "w").write_text("hello")
-    with pytest.raises(WeightsError, match="is no safetensors file"):
+    with pytest.raises(InputError, match="^`weights`: .*is no safetensors file"):
+        ask(runner, weights=tmp_path / "w")
+    foreign = Adapter({"head.bias": torch.zeros(2)}, ("a", "b"), "head", "f" * 16)
+    (tmp_path / "w").write_bytes(foreign.to_bytes())
+    with pytest.raises(InputError, match=f"^`weights`: .*was made on base {'f' * 16}"):
         ask(runner, weights=tmp_path / "w")
 
 

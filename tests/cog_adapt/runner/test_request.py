@@ -4,7 +4,7 @@ import pytest
 
 from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.errors import InputError, WeightsError
+from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.modules import adapters
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request, fetched, read_request_examples
@@ -32,7 +32,7 @@ def adapter():
 
 
 def found(store, owner="", **values):
-    return find_adapter(Request(**values), store, Asker(owner))
+    return find_adapter(Request(**values), store, Asker(owner), check=lambda adapter: adapter)
 
 
 def test_examples_come_as_text_as_objects_or_in_a_file(tmp_path):
@@ -110,5 +110,5 @@ def test_unusable_examples_and_files_say_where_they_came_from(tmp_path, store):
         examples_of(examples=file.read_text())
     with pytest.raises(InputError, match=r"^`examples_file`: [^/]*\n  row 2: the input is empty"):
         examples_of(examples_file=file)
-    with pytest.raises(WeightsError, match="^`weights`: the file is no safetensors file"):
+    with pytest.raises(InputError, match="^`weights`: the file is no safetensors file"):
         found(store, weights=file)

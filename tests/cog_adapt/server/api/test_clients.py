@@ -1,4 +1,4 @@
-"""Clients that others wrote: Replicate's for Python, and curl.
+"""Clients that others wrote: Replicate's for Python.
 
 The Python client speaks to Replicate's platform, whose paths (`/v1/…`) and events are not Cog's.
 What it makes of inputs, outputs and streams is checked here against a running server.
@@ -23,10 +23,10 @@ from replicate.stream import EventSource, ServerSentEvent
 from gradient_check.tests.present import present
 from tests.cog_adapt.contract.receivers import Answer, Receiver
 from tests.cog_adapt.contract.serving import serving
-from tests.cog_adapt.server import transcript
+from tests.cog_adapt.sessions import ROOT
 
 BYTES = bytes(range(256)) * 300
-OPERATIONS = transcript.ROOT / "docs" / "operations.md"
+OPERATIONS = ROOT / "docs" / "operations.md"
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 PREDICTOR = """\
 from cog import BasePredictor, ConcatenateIterator, Input, streaming
@@ -208,10 +208,3 @@ def _without_cogs_own(response):
     kept = [block for block in blocks if any(line.startswith(known) for line in block.split("\n"))]
     text = "".join(f"{block}\n\n" for block in kept)
     return httpx.Response(200, headers=response.headers, text=text)
-
-
-def test_the_transcript_of_curl_is_true(tmp_path):
-    steps = transcript.read_steps(transcript.DOCUMENT.read_text())
-    said = transcript.run([command for command, _ in steps], tmp_path)
-    for (command, shown), answer in zip(steps, said, strict=True):
-        assert transcript.is_alike(shown, answer), f"{command}\nshown:\n{shown}\nsaid:\n{answer}"
