@@ -72,7 +72,8 @@ def examine() -> Iterator[Part]:
 
 
 def _python() -> Part:
-    version, found = sys.version_info[:2], f"{_dotted(sys.version_info)} on {SYSTEM}"
+    version = sys.version_info[:2]
+    found = f"{_dotted(version)} on {SYSTEM}"
     if version in TRIED and SYSTEM == "Linux":
         return Part("ok", "Python", found)
     tried = " and ".join(map(_dotted, TRIED))
@@ -81,7 +82,7 @@ def _python() -> Part:
     return Part("odd", "Python", said, remedy=remedy)
 
 
-def _dotted(version: Sequence[int]) -> str:
+def _dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
