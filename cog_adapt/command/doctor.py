@@ -7,6 +7,7 @@ tests ran, or not as a user may expect.
 import argparse
 import importlib
 import os
+import platform
 import re
 import shutil
 import socket
@@ -25,6 +26,10 @@ from cog_adapt.server.settings import COGFILE, read_settings
 REQUIREMENTS = Path("requirements.txt")
 TRIED = ((3, 11), (3, 12))
 """Versions of Python that the tests ran with."""
+SYSTEM = platform.system()
+_UNTRIED = """\
+On 3.13 the server has answered without a model, and no test ran. For macOS all packages of the
+server exist, and nothing was run."""
 _ROOM = 2 * 2**30  # bytes for records and adapters
 _GIB = 2**30
 _INSTALL = f"{os.path.basename(sys.executable)} -m pip install -r {REQUIREMENTS}"
@@ -67,16 +72,18 @@ def examine() -> Iterator[Part]:
 
 
 def _python() -> Part:
-    found = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if sys.version_info[:2] in TRIED:
+    version = sys.version_info[:2]
+    found = f"{_dotted(version)} on {SYSTEM}"
+    if version in TRIED and SYSTEM == "Linux":
         return Part("ok", "Python", found)
-    tried = " and ".join(f"{major}.{minor}" for major, minor in TRIED)
-    return Part(
-        "odd",
-        "Python",
-        f"{found}; tried were {tried}",
-        remedy="rm -rf .venv && make PYTHON=python3.11 setup",
-    )
+    tried = " and ".join(map(_dotted, TRIED))
+    said = f"{found}; tried were {tried} on Linux\n{_UNTRIED}"
+    remedy = "" if version in TRIED else "rm -rf .venv && make PYTHON=python3.11 setup"
+    return Part("odd", "Python", said, remedy=remedy)
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
 
 
 def _packages(file: Path, name: str, remedy: str) -> Part:

@@ -52,7 +52,7 @@ WALKED = ('steps("make setup", setup', "_served(kind, steps=steps, command=serve
 
 def texts(tree):
     """The strings of a module that are no docstrings, `…` for what is filled in."""
-    inside = set[ast.expr]()
+    inside: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             inside.add(node.value)

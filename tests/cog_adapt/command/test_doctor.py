@@ -75,6 +75,22 @@ def test_weights_that_are_missing_are_named_with_the_command_that_installs_them(
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("TRIED", ((2, 7), (3, 1)), "rm -rf .venv && make PYTHON=python3.11 setup"),
+        ("SYSTEM", "Darwin", "and nothing was run."),
+    ],
+)
+def test_a_python_or_a_system_that_was_not_tried_is_odd(examine, monkeypatch, name, value, remedy):
+    monkeypatch.setattr(doctor, name, value)
+    code, parts = examine()
+    assert (code, parts["Python"][0]) == (0, "odd")
+    tried = "2.7 and 3.1" if name == "TRIED" else "3.11 and 3.12"
+    assert f"; tried were {tried} on Linux; On 3.13 the server" in parts["Python"][1]
+    assert parts["Python"][1].endswith(remedy)
+
+
+@pytest.mark.parametrize(
     ("text", "state", "said"),
     [
         (None, "missing", "cog.yaml does not exist"),
