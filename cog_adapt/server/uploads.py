@@ -24,7 +24,7 @@ from cog_adapt.shared_settings import share_of
 
 MOST_FILES: Final = 1000
 _ID: Final = re.compile(r"file-[0-9a-f]{32}")
-_URL: Final = re.compile(r"https?://[^/?#]+/v1/files/(file-[0-9a-f]{32})")
+_URL: Final = re.compile(r"https?://[^?#]+/v1/files/(file-[0-9a-f]{32})")
 _CONTENT, _ABOUT = "content", "about.json"
 _PORTION: Final = 2**20
 _UNFINISHED = timedelta(hours=1)

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -209,7 +209,7 @@ def _read_time(query: Mapping[str, str], name: str) -> datetime | None:
             f"{name} is {query[name][:40]!r}; send a time such as 2026-01-31T12:00:00Z.",
             ("query", name),
         ) from error
-    return moment.astimezone()
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _with_adapter(body: RequestBody, adapter: str) -> msgspec.Raw:

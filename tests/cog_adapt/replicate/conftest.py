@@ -18,5 +18,6 @@ def server(tmp_path_factory) -> Iterator[Server]:
 @pytest.fixture(scope="package")
 def learner(tmp_path_factory) -> Iterator[Server]:
     """A server with keys, whose trainings make adapters."""
-    with site(tmp_path_factory.mktemp("learner"), LEARNER, "Learner") as running:
+    folder = tmp_path_factory.mktemp("learner")
+    with site(folder, LEARNER, "Learner", SELF_TEST="off") as running:
         yield running
