@@ -1,16 +1,20 @@
 /** The page: all its elements. */
 import 'uplot/dist/uPlot.min.css';
+import './run-view/run-view.css';
 import './app-shell/app-shell';
 import './bool-field/bool-field';
 import './choice-field/choice-field';
 import './examples-editor/examples-editor';
+import './chat-field/chat-field';
 import './file-field/file-field';
+import './files-field/files-field';
 import './history-view/history-view';
 import './input-form/input-form';
 import './json-field/json-field';
 import './key-dialog/key-dialog';
 import './list-field/list-field';
 import './number-field/number-field';
+import './rows-field/rows-field';
 import './run-view/run-view';
 import './secret-field/secret-field';
 import './selftest-view/selftest-view';

@@ -1,16 +1,16 @@
 import { html, nothing, type TemplateResult } from 'lit';
 import { customElement, property } from 'lit/decorators.js';
-import type { Json } from '../api/types';
+import { isRow } from '../output-value/shapes';
 import { LightElement } from '../light/light-element';
 import type { Run } from '../runs/run';
-import { answerRows, type Answer } from './answers';
+import { stagesOf, type Stage } from './stages';
 import { reportWords } from './words';
 import '../adapter-keep/adapter-keep';
 import '../loss-chart/loss-chart';
 
-const MOST_ROWS = 100;
+const SIGNS: Record<Stage['state'], string> = { done: '✓', active: '●', ahead: '○', skipped: '–' };
 
-/** How a run adapts: its step and curve while it learns, then answers, report and adapter. */
+/** How a run learns: its stages and curve, then what its report says, and its adapter. */
 @customElement('adaptation-panel')
 export class AdaptationPanel extends LightElement {
   @property({ attribute: false }) run!: Run;
@@ -19,72 +19,42 @@ export class AdaptationPanel extends LightElement {
 
   override render(): TemplateResult {
     const { run } = this;
+    const stages = stagesOf(run);
     return html`
       <section class="adaptation" aria-label="Adaptation">
-        <h3>Adaptation</h3>
+        <h3>${run.isOver ? 'How it learned' : 'Learning'}</h3>
+        ${stages.length > 0 ? html`<ol class="stages" aria-label="Stages">${stages.map(stage)}</ol>` : nothing}
         ${this.progress()}
         ${run.course.steps.length > 0
           ? html`<loss-chart .steps=${run.course.steps} .count=${run.course.steps.length}></loss-chart>`
           : nothing}
-        ${this.answers()} ${this.report()}
+        ${this.report()}
         ${this.adapter ? html`<adapter-keep .adapter=${this.adapter}></adapter-keep>` : nothing}
       </section>
     `;
   }
 
-  private progress(): TemplateResult {
+  private progress(): TemplateResult | typeof nothing {
     const { course, isOver } = this.run;
     const step = course.steps.at(-1);
-    if (!step) return html`<p class="quiet">${isOver ? 'No step was taken.' : 'No step yet.'}</p>`;
+    if (!step) return nothing;
     const left = course.secondsLeft;
     const total = course.total;
     return html`
-      <p class="row">
+      <p class="row progress">
         <progress max=${total ?? 1} .value=${step.number} aria-label="Steps"></progress>
         <span>step <strong>${step.number}</strong>${total ? html` of ${total}` : nothing}</span>
-        ${step.loss === null ? nothing : html`<span>loss <strong>${step.loss.toFixed(4)}</strong></span>`}
+        ${step.loss === null ? nothing : html`<span>loss <strong>${step.loss.toPrecision(3)}</strong></span>`}
         ${step.norm === null ? nothing : html`<span>gradient norm <strong>${step.norm.toPrecision(3)}</strong></span>`}
         ${left === null || isOver ? nothing : html`<span>about ${Math.ceil(left)} s left</span>`}
       </p>
     `;
   }
 
-  private get output(): Record<string, Json> | null {
-    const { output } = this.run;
-    return output && typeof output === 'object' && !Array.isArray(output) ? output : null;
-  }
-
   private get adapter(): string | null {
-    const id = this.output?.adapter ?? this.run.metrics['adaptation.adapter'];
-    return this.run.isOver && typeof id === 'string' && id !== '' ? id : null;
-  }
-
-  private answers(): TemplateResult | typeof nothing {
-    const columns = [
-      ['before', listOf(this.output?.before)],
-      ['early', this.run.early?.predictions ?? null],
-      ['after', listOf(this.output?.predictions)],
-    ] as const;
-    const shown = columns.filter(([, answers]) => answers !== null);
-    const rows = answerRows(this.run.input, shown.map(([, answers]) => answers));
-    if (rows.length === 0) return nothing;
-    return html`
-      <div class="scroll" tabindex="0" role="region" aria-label="Answers side by side">
-        <table>
-          <caption>Answers</caption>
-          <thead><tr><th scope="col">input</th>${shown.map(([name]) => html`<th scope="col">${name}</th>`)}</tr></thead>
-          <tbody>
-            ${rows.slice(0, MOST_ROWS).map(
-              (row) => html`<tr>
-                <th scope="row" class="input">${row.input.slice(0, 300)}</th>
-                ${row.answers.map((each, place) => answerCell(each, row.answers[place - 1] ?? null))}
-              </tr>`,
-            )}
-          </tbody>
-        </table>
-      </div>
-      ${this.run.early ? html`<p class="quiet">Early, before any step: ${this.run.early.expected}.</p>` : nothing}
-    `;
+    const { output, metrics, isOver } = this.run;
+    const id = (output !== undefined && isRow(output) ? output.adapter : null) ?? metrics['adaptation.adapter'];
+    return isOver && typeof id === 'string' && id !== '' ? id : null;
   }
 
   private report(): TemplateResult | typeof nothing {
@@ -99,19 +69,9 @@ export class AdaptationPanel extends LightElement {
   }
 }
 
-function answerCell(answer: Answer | null, before: Answer | null): TemplateResult {
-  if (!answer) return html`<td class="quiet">–</td>`;
-  const isOther = before !== null && before.label !== answer.label;
-  return html`<td>
-    <span class=${isOther ? 'changed' : ''}>${answer.label.slice(0, 200)}</span>
-    ${isOther ? html`<span class="visually-hidden">(another answer)</span>` : nothing}
-    ${answer.score === null
-      ? nothing
-      : html`<meter min="0" max="1" .value=${answer.score} aria-label="score"></meter>
-          <span class="quiet">${(answer.score * 100).toFixed(0)}%</span>`}
-  </td>`;
-}
-
-function listOf(value: Json | undefined): Json[] | null {
-  return Array.isArray(value) ? value : null;
+function stage({ name, state, about }: Stage): TemplateResult {
+  return html`<li class="stage is-${state}" aria-current=${state === 'active' ? 'step' : nothing}>
+    <span class="stage-sign" aria-hidden="true">${SIGNS[state]}</span>
+    <span><span class="stage-name">${name}</span>${about ? html`<span class="quiet stage-about">${about}</span>` : nothing}</span>
+  </li>`;
 }

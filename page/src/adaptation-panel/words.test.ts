@@ -16,7 +16,7 @@ test('a report is told in sentences', () => {
   };
   expect(reportWords(report)).toEqual([
     'The model adapted to 48 examples by lora, training 74,498 parameters, in 40 steps, in 3.2 s, on cpu/fp32.',
-    'What answers: gradients have the least loss.',
+    'Gradients have the least loss.',
     'Expected accuracy about .84 ± .03, was .67.',
     'It ended because all steps were taken.',
     'Note: columns not used: id.',

@@ -6,8 +6,8 @@ const ENDS: Record<string, string> = {
   budget_seconds: 'the time was over',
   early_stopping: 'the held-out score no longer rose',
   stop_after: 'the steps asked for were taken',
-  fitted: 'the head was fitted without steps',
-  decided: 'no steps would answer better',
+  fitted: 'the last layer was solved in closed form',
+  decided: 'gradient steps would not have answered better',
 };
 
 /** Return what a report says, a sentence each; what it does not hold is not said. */
@@ -15,7 +15,7 @@ export function reportWords(report: Record<string, Json>): string[] {
   const decision = objectOf(report.decision);
   return [
     basics(report),
-    text(decision?.why) && `What answers: ${String(decision?.why)}.`,
+    text(decision?.why) && `${capital(String(decision?.why))}.`,
     text(decision?.expected) && `${capital(String(decision?.expected))}.`,
     heldOut(report),
     typeof report.stop_reason === 'string' &&
@@ -31,7 +31,7 @@ function basics(report: Record<string, Json>): string | false {
   const parts = [
     `The model adapted to ${count(report.examples, 'example')} by ${String(report.method)}`,
     number(report.trained_parameters) && `training ${number(report.trained_parameters)} parameters`,
-    typeof report.steps === 'number' && `in ${count(report.steps, 'step')}`,
+    typeof report.steps === 'number' && report.steps > 0 && `in ${count(report.steps, 'step')}`,
     typeof report.seconds === 'number' && `in ${report.seconds.toFixed(1)} s`,
     text(report.precision) && `on ${String(report.precision)}`,
   ];

@@ -2,21 +2,34 @@ import { html, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import { customElement, property, state } from 'lit/decorators.js';
 import type { Json } from '../api/types';
 import { FieldElement } from '../field-frame/field-element';
-import { isRow, type Row } from '../output-value/shapes';
+import { dataUri } from '../file-field/data-uri';
+import { cellText, isRow, type Row } from '../output-value/shapes';
+import { typedValue } from '../rows-field/typed-value';
+import { balanceOf, expectedOf, mediumOf, missingOf, orderedColumns, renamed, targetOf, type Expected } from './columns';
 import { parseExamples } from './parse';
 import { emptyCells } from './problems';
+import { suspectsOf, type Suspect } from './suspects';
+import './column-mapping';
+import './examples-grid';
 import './examples-table';
+import './label-balance';
+import './row-labeller';
 
-const COLUMNS = ['text', 'label'];
+const TEXTUAL = /^(text|input|sentence|prompt|completion|label)$/i;
 
-/** Examples to learn from: pasted, dropped or typed, in a table that bears thousands of rows. */
+/** Examples to learn from: pasted, dropped or typed, as a table of texts or a grid of pictures and sounds. */
 @customElement('examples-editor')
 export class ExamplesEditor extends FieldElement {
   /** What the model said about rows, by their place. */
   @property({ attribute: false }) rowProblems = new Map<number, string>();
+  /** What the last report warned of. */
+  @property({ attribute: false }) warnings: Json | undefined;
   @state() private rows: Row[] = [];
   @state() private unread: string[] = [];
   @state() private isOver = false;
+  @state() private isLabelling = false;
+  /** The label that a click on a picture gives it. */
+  @state() private brush = '';
   private written: Json | undefined;
 
   override willUpdate(changed: PropertyValues<this>): void {
@@ -25,24 +38,22 @@ export class ExamplesEditor extends FieldElement {
     if (Array.isArray(value)) this.rows = value.filter(isRow);
     else this.rows = typeof value === 'string' ? parseExamples(value).rows : [];
     this.unread = [];
+    this.rowProblems = new Map();
   }
 
   override render(): TemplateResult {
     return this.frame(
       html`
-        <div class="drop ${this.isOver ? 'over' : ''}" @dragover=${this.drag}
+        <div class="drop examples-drop ${this.isOver ? 'over' : ''}" @dragover=${this.drag}
           @dragleave=${() => (this.isOver = false)} @drop=${this.drop}>
-          ${this.rows.length > 0 ? this.table() : this.empty()}
+          ${this.rows.length > 0 ? this.filled() : this.empty()}
           <div class="row">
             <button type="button" class="small" @click=${this.add}>Add a row</button>
-            <label class="button small">
-              From a file
-              <input class="visually-hidden" type="file" accept=".csv,.tsv,.json,.jsonl,.txt"
-                @change=${(event: Event) => this.readFile((event.target as HTMLInputElement).files)} />
-            </label>
-            ${this.rows.length > 0
-              ? html`<button type="button" class="small" @click=${() => this.write([])}>Remove all</button>`
-              : nothing}
+            <span class="button small file-button">
+              From files
+              <input type="file" multiple aria-label="Examples from files" @change=${this.choose} />
+            </span>
+            ${this.rows.length > 0 ? this.moreButtons() : nothing}
             <span class="quiet" role="status">${this.count}</span>
           </div>
           ${this.unread.map((each) => html`<p class="problem">${each}</p>`)}
@@ -53,6 +64,8 @@ export class ExamplesEditor extends FieldElement {
   }
 
   private empty(): TemplateResult {
+    const { input, target } = this.expected;
+    const such = input === null ? `the names of the columns, and ${target}` : `${input},${target}`;
     return html`
       <textarea
         id=${this.inputId}
@@ -61,32 +74,110 @@ export class ExamplesEditor extends FieldElement {
         aria-label="Paste examples"
         aria-describedby=${this.describedBy}
         aria-invalid=${this.isInvalid}
-        placeholder=${'Paste or drop CSV, JSON or JSON Lines here, such as\ntext,label\nWhere is my parcel?,delivery'}
+        placeholder=${`Paste or drop CSV, JSON or JSON Lines, or drop pictures or sounds.\nThe first line of CSV: ${such}`}
         @change=${(event: Event) => this.take((event.target as HTMLTextAreaElement).value)}
         @paste=${this.paste}
       ></textarea>
     `;
   }
 
+  private filled(): TemplateResult {
+    const { columns, rows } = this;
+    const missing = missingOf(columns, this.expected);
+    const balance = this.balance;
+    const medium = mediumOf(rows);
+    return html`
+      ${missing.length > 0
+        ? html`<column-mapping .data=${rows} .columns=${columns} .missing=${missing} @columns-mapped=${this.map}></column-mapping>`
+        : nothing}
+      ${this.isLabelling
+        ? html`<row-labeller .data=${rows} .target=${this.target} .labels=${this.labels} @rows-change=${this.edited}
+            @labelled=${() => (this.isLabelling = false)}></row-labeller>`
+        : medium
+          ? html`<examples-grid .data=${rows} .column=${medium.column} .target=${this.target} .labels=${this.labels} .brush=${this.brush}
+              .marked=${this.marked} @rows-change=${this.edited}></examples-grid>`
+          : this.table()}
+      ${this.marks()}
+      ${balance && balance.length > 0
+        ? html`<label-balance .counts=${balance} .brush=${this.brush} .picks=${medium !== null}
+            @brush-change=${(event: CustomEvent<string>) => (this.brush = event.detail)}></label-balance>`
+        : nothing}
+    `;
+  }
+
   private table(): TemplateResult {
-    const problems = new Map([...emptyCells(this.rows, this.columns), ...this.rowProblems]);
     return html`<examples-table .about=${this.inputId} .label=${this.field.label} .data=${this.rows} .columns=${this.columns}
-      .problems=${problems} @rows-change=${(event: CustomEvent<Row[]>) => this.write(event.detail)}>
+      .target=${this.target ?? ''} .labels=${this.labels} .marked=${this.marked} renames @rows-change=${this.edited}
+      @column-rename=${(event: CustomEvent<[string, string]>) => this.write(renamed(this.rows, new Map([event.detail])))}>
     </examples-table>`;
   }
 
+  private get problems(): Map<number, string> {
+    return new Map([...emptyCells(this.rows, this.columns), ...this.rowProblems]);
+  }
+
+  private get suspects(): Suspect[] {
+    return suspectsOf(this.warnings, this.rows, this.target);
+  }
+
+  private get marked(): Map<number, string> {
+    return new Map([...this.suspects.map(({ place, why }) => [place, why] as const), ...this.problems]);
+  }
+
+  /** What is wrong with rows, once and in full; a suspicious label is put right by a click. */
+  private marks(): TemplateResult | typeof nothing {
+    const problems = [...this.problems].sort(([one], [other]) => one - other);
+    const { suspects } = this;
+    if (problems.length + suspects.length === 0) return nothing;
+    return html`<ul class="marks" role="status" aria-label="Rows to look at">
+      ${problems.slice(0, 20).map(([place, said]) => html`<li class="problem">${this.rowLink(place)} ${said}</li>`)}
+      ${suspects.map((each) => html`<li class="suspect">${this.rowLink(each.place)} ${each.why}
+        <button type="button" class="small" @click=${() => this.putRight([each])}>Change to ${each.label} and teach again</button></li>`)}
+      ${suspects.length > 1
+        ? html`<li><button type="button" class="small" @click=${() => this.putRight(suspects)}>Change all ${suspects.length} and teach again</button></li>`
+        : nothing}
+    </ul>`;
+  }
+
+  private rowLink(place: number): TemplateResult {
+    return html`<button type="button" class="link" @click=${() => this.show(place)}>Row ${place + 1}</button>:`;
+  }
+
+  private moreButtons(): TemplateResult {
+    return html`
+      ${this.target !== null && this.balance !== null
+        ? html`<button type="button" class="small" aria-pressed=${this.isLabelling}
+            @click=${() => (this.isLabelling = !this.isLabelling)}>Label by keyboard</button>`
+        : nothing}
+      <button type="button" class="small" @click=${() => this.write([])}>Remove all</button>`;
+  }
+
+  private get expected(): Expected {
+    return expectedOf(this.field.description);
+  }
+
   private get columns(): string[] {
-    const first = this.rows[0] ?? {};
-    const names = Object.keys(first);
-    return names.length > 0 ? names : COLUMNS;
+    return orderedColumns(this.rows, this.expected);
+  }
+
+  private get target(): string | null {
+    return targetOf(this.columns);
+  }
+
+  private get balance(): [string, number][] | null {
+    return balanceOf(this.rows, this.target);
+  }
+
+  private get labels(): string[] {
+    return (this.balance ?? []).map(([name]) => name);
   }
 
   private get count(): string {
-    if (this.rows.length === 0) return '';
-    const target = this.columns.find((each) => /^(label|target)$/i.test(each));
-    const rows = `${this.rows.length.toLocaleString('en')} ${this.rows.length === 1 ? 'example' : 'examples'}`;
-    if (!target) return rows;
-    return `${rows}, ${new Set(this.rows.map((each) => each[target])).size} different values of ${target}`;
+    const { length } = this.rows;
+    if (length === 0) return '';
+    const rows = `${length.toLocaleString('en')} ${length === 1 ? 'example' : 'examples'}`;
+    const classes = this.balance?.length;
+    return classes ? `${rows}, ${classes} ${classes === 1 ? 'label' : 'labels'}` : rows;
   }
 
   private paste(event: ClipboardEvent): void {
@@ -106,25 +197,69 @@ export class ExamplesEditor extends FieldElement {
     this.isOver = false;
     const text = event.dataTransfer?.getData('text');
     if (text) this.take(text);
-    else void this.readFile(event.dataTransfer?.files ?? null);
+    else void this.readFiles(event.dataTransfer?.files ?? null);
   }
 
-  private async readFile(files: FileList | null): Promise<void> {
-    const file = files?.[0];
-    if (file) this.take(await file.text());
+  private async choose(event: Event): Promise<void> {
+    const chosen = event.target as HTMLInputElement;
+    await this.readFiles(chosen.files);
+    chosen.value = ''; // the same file may be chosen again
+  }
+
+  /** Read files of rows; each picture or sound becomes a row of its own. */
+  private async readFiles(files: FileList | null): Promise<void> {
+    const media: Row[] = [];
+    for (const file of files ?? []) {
+      if (!/^(image|audio)\//.test(file.type)) this.take(await file.text());
+      else media.push({ [this.mediaColumn]: await dataUri(file), [this.target ?? this.expected.target]: this.brush });
+    }
+    if (media.length > 0) this.write([...this.rows, ...media]);
+  }
+
+  private get mediaColumn(): string {
+    return mediumOf(this.rows)?.column ?? this.expected.input ?? 'input';
   }
 
   private take(text: string): void {
     const { rows, problems } = parseExamples(text);
     this.unread = rows.length > 0 || problems.length > 0 || text.trim() === '' ? problems : ['No rows were found.'];
-    if (rows.length > 0) this.write([...this.rows, ...rows]);
+    const typed = rows.map((row) => Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [name, TEXTUAL.test(name) ? value : typedValue(value)]),
+    ));
+    if (typed.length > 0) this.write([...this.rows, ...typed]);
+  }
+
+  private map({ detail }: CustomEvent<Map<string, string>>): void {
+    this.write(renamed(this.rows, detail, this.expected.input !== null));
+  }
+
+  private show(place: number): void {
+    const shown = this.querySelector<HTMLElement & { showRow(place: number): void }>('examples-table, examples-grid');
+    shown?.showRow(place);
+  }
+
+  private putRight(suspects: Suspect[]): void {
+    const { target } = this;
+    if (target === null) return;
+    const labels = new Map(suspects.map(({ place, label }) => [place, label]));
+    this.write(this.rows.map((row, place) => (labels.has(place) ? { ...row, [target]: labels.get(place) ?? '' } : row)));
+    this.tell('teach-again');
   }
 
   private add(): void {
     this.write([...this.rows, Object.fromEntries(this.columns.map((each) => [each, '']))]);
   }
 
+  private readonly edited = ({ detail }: CustomEvent<Row[]>): void => {
+    this.write(detail);
+  };
+
   private write(rows: Row[]): void {
+    const target = this.target ?? '';
+    const isSameRow = (place: number): boolean => JSON.stringify(rows[place]) === JSON.stringify(this.rows[place]);
+    const kept = rows.length === this.rows.length ? [...this.rowProblems].filter(([place]) => isSameRow(place)) : [];
+    this.rowProblems = new Map(kept); // what was said of a row that is edited may no longer be so
+    if (!rows.some((each) => cellText(each[target]) === this.brush)) this.brush = '';
     this.rows = rows;
     this.written = rows;
     this.change(rows.length > 0 ? rows : undefined);

@@ -4,28 +4,23 @@ import type { Json } from '../api/types';
 import { ScrolledRows } from '../output-table/scrolled-rows';
 import { cellText, type Row } from '../output-value/shapes';
 
-const MOST_SHOWN = 5;
-
-/** The rows of examples, each cell to be typed into; a row's problem stands in the row. */
+/** The rows of examples, each cell to be typed into; marked rows are explained below the table. */
 @customElement('examples-table')
 export class ExamplesTable extends ScrolledRows {
   /** Begins the ids of what is said of rows. */
   @property() about = '';
   @property({ attribute: false }) data: Row[] = [];
   @property({ attribute: false }) columns: string[] = [];
-  @property({ attribute: false }) problems = new Map<number, string>();
+  @property() target = '';
+  /** Labels to choose from where a label is typed. */
+  @property({ attribute: false }) labels: string[] = [];
+  /** Rows to look at, and why. */
+  @property({ attribute: false }) marked = new Map<number, string>();
+  @property({ type: Boolean }) renames = false;
 
   override render(): TemplateResult {
-    const places = [...this.problems.keys()].sort((one, other) => one - other);
     return html`${this.rows()}
-      ${places.length > 0
-        ? html`<p class="problem" role="status">
-            ${places.length} ${places.length === 1 ? 'row has' : 'rows have'} a problem:
-            ${places.slice(0, MOST_SHOWN).map(
-              (place) => html`<button type="button" class="link" @click=${() => this.showRow(place)}>row ${place + 1}</button> `,
-            )}
-          </p>`
-        : nothing}`;
+      <datalist id="${this.about}-labels">${this.labels.map((each) => html`<option value=${each}></option>`)}</datalist>`;
   }
 
   protected override get count(): number {
@@ -34,36 +29,53 @@ export class ExamplesTable extends ScrolledRows {
 
   protected override head(): TemplateResult {
     return html`<span class="cell place" role="columnheader">#</span>
-      ${this.columns.map((each) => html`<span class="cell" role="columnheader">${each}</span>`)}
+      ${this.columns.map(
+        (each) => html`<span class="cell ${this.width(each)}" role="columnheader">${this.renames
+          ? html`<input .value=${each} aria-label="Name of the column ${each}" @change=${(event: Event) => this.rename(each, event)} />`
+          : each}</span>`,
+      )}
       <span class="cell place" role="columnheader"><span class="visually-hidden">remove</span></span>`;
   }
 
   protected override row(place: number): TemplateResult {
-    const problem = this.problems.get(place);
+    const why = this.marked.get(place);
     const about = `${this.about}-row-${place}`;
     return html`
-      <span class="cell place ${problem ? 'wrong' : ''}" role="cell" title=${problem ?? ''}>
-        ${place + 1}${problem ? html`<span class="visually-hidden" id=${about}>${problem}</span>` : nothing}
+      <span class="cell place ${why ? 'wrong' : ''}" role="cell">
+        ${place + 1}${why ? html`<span class="visually-hidden" id=${about}>${why}</span>` : nothing}
       </span>
-      ${this.columns.map((column) => this.cell(place, column, problem ? about : undefined))}
+      ${this.columns.map((column) => this.cell(place, column, why ? about : undefined))}
       <span class="cell place" role="cell">
         <button type="button" class="small" aria-label="Remove row ${place + 1}"
           @click=${() => this.tell('rows-change', this.data.filter((_, other) => other !== place))}>×</button>
       </span>
-      ${problem ? html`<span class="cell said" role="cell">${problem}</span>` : nothing}
     `;
   }
 
   private cell(place: number, column: string, about: string | undefined): TemplateResult {
-    return html`<span class="cell" role="cell">
+    const text = cellText(this.data[place]?.[column]);
+    return html`<span class="cell ${this.width(column)}" role="cell">
       <input
-        .value=${cellText(this.data[place]?.[column])}
+        .value=${text}
+        title=${text.length > 30 ? text.slice(0, 500) : nothing}
+        list=${column === this.target ? `${this.about}-labels` : nothing}
         aria-label="${column} of row ${place + 1}"
         aria-invalid=${about ? 'true' : 'false'}
         aria-describedby=${about ?? nothing}
         @change=${(event: Event) => this.write(place, column, (event.target as HTMLInputElement).value)}
       />
     </span>`;
+  }
+
+  private width(column: string): string {
+    if (column === this.target) return 'target';
+    return typeof this.data[0]?.[column] === 'number' ? 'number' : '';
+  }
+
+  private rename(column: string, event: Event): void {
+    const name = (event.target as HTMLInputElement).value.trim();
+    if (name !== '' && !this.columns.includes(name)) this.tell('column-rename', [column, name]);
+    else (event.target as HTMLInputElement).value = column;
   }
 
   private write(place: number, column: string, text: string): void {

@@ -11,11 +11,13 @@ class PlainField extends FieldElement {
 }
 customElements.define('plain-field', PlainField);
 
-test('the label is of the input, and says the name and that it is required', async () => {
+test('the label is of the input, says that it is required, and the name where it is another', async () => {
   const element = await shown('plain-field', { field: field({ label: 'Batch size', name: 'batch_size', isRequired: true }) });
   const label = found<HTMLLabelElement>(element, 'label');
   expect(label.htmlFor).toBe(found(element, 'input').id);
-  expect(label.textContent.replace(/\s+/g, ' ').trim()).toBe('Batch size* batch_size');
+  expect(label.textContent.replace(/\s+/g, ' ').trim()).toBe('Batch size*');
+  const other = await shown('plain-field', { field: field({ label: 'Rows a step', name: 'batch_size' }) });
+  expect(found(other, 'label').textContent.replace(/\s+/g, ' ').trim()).toBe('Rows a step batch_size');
 });
 
 test('description and problem stand below, and a screen reader finds them from the input', async () => {

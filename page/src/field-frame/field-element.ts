@@ -43,7 +43,7 @@ export abstract class FieldElement extends LightElement {
   protected frame(editor: unknown, { isGroup = false } = {}): TemplateResult {
     const { field, inputId } = this;
     const label = html`${field.label}${field.isRequired ? html`<span class="mark" aria-hidden="true">*</span>` : nothing}
-      ${field.isItem ? nothing : html`<code class="quiet">${field.name}</code>`}${field.isDeprecated ? html`<span class="tag">deprecated</span>` : nothing}`;
+      ${field.isItem || isSameName(field) ? nothing : html`<code class="quiet">${field.name}</code>`}${field.isDeprecated ? html`<span class="tag">deprecated</span>` : nothing}`;
     const about = [field.isDeprecated ? 'Deprecated.' : '', field.description].join(' ').trim();
     return html`
       <div class="field" role=${isGroup ? 'group' : nothing} aria-labelledby=${isGroup ? `${inputId}-label` : nothing}>
@@ -58,4 +58,9 @@ export abstract class FieldElement extends LightElement {
       </div>
     `;
   }
+}
+
+/** Whether the label says the input's name already, in words. */
+function isSameName({ label, name }: Field): boolean {
+  return label.toLowerCase().replace(/\W+/g, '_') === name.toLowerCase();
 }

@@ -2,6 +2,7 @@ import { html, nothing, type TemplateResult } from 'lit';
 import { customElement, state } from 'lit/decorators.js';
 import { FieldElement } from '../field-frame/field-element';
 import { mediaValue } from '../output-value/media';
+import { dataUri } from './data-uri';
 
 /** A file: dropped, chosen or pasted, and sent inside the request; or the address of one. */
 @customElement('file-field')
@@ -12,19 +13,22 @@ export class FileField extends FieldElement {
   override render(): TemplateResult {
     const value = typeof this.value === 'string' ? this.value : '';
     return this.frame(html`
-      <div class="drop ${this.isOver ? 'over' : ''}"
+      <div class="drop file-drop ${this.isOver ? 'over' : ''}"
         @dragover=${this.drag} @dragleave=${() => (this.isOver = false)} @drop=${this.drop}>
-        <input
-          id=${this.inputId}
-          type="file"
-          aria-describedby=${this.describedBy}
-          aria-invalid=${this.isInvalid}
-          @change=${(event: Event) => this.take((event.target as HTMLInputElement).files)}
-        />
+        <span class="button small file-button">
+          Choose a file
+          <input
+            id=${this.inputId}
+            type="file"
+            aria-describedby=${this.describedBy}
+            aria-invalid=${this.isInvalid}
+            @change=${(event: Event) => this.take((event.target as HTMLInputElement).files)}
+          />
+        </span>
         <span class="quiet">or drop it here, or</span>
         <input
           type="url"
-          placeholder="https://…"
+          placeholder="its address, https://…"
           aria-label="Address of ${this.field.label}"
           .value=${value.startsWith('data:') ? '' : value}
           @input=${(event: Event) => this.change((event.target as HTMLInputElement).value || undefined)}
@@ -72,17 +76,4 @@ export class FileField extends FieldElement {
     if (chosen) chosen.value = '';
     this.change(undefined);
   }
-}
-
-/** Read a file as the data URI that a request carries. */
-function dataUri(file: File): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => {
-      const text = String(reader.result);
-      resolve(file.type ? text : text.replace(/^data:[^;,]*/, 'data:application/octet-stream'));
-    };
-    reader.onerror = () => reject(new Error(`${file.name} cannot be read.`));
-    reader.readAsDataURL(file);
-  });
 }

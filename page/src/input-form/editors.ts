@@ -3,8 +3,8 @@ import { html, type TemplateResult } from 'lit';
 import type { Json } from '../api/types';
 import type { Field } from '../inputs/fields';
 
-/** Render the editor of a field; its changes bubble as `value-change`. */
-export function editorFor(field: Field, value: Json | undefined, problem: string): TemplateResult {
+/** Render the editor of a field; its changes bubble as `value-change`. `known`: fields that a row may have. */
+export function editorFor(field: Field, value: Json | undefined, problem: string, known: string[] = []): TemplateResult {
   switch (field.editor) {
     case 'number':
       return html`<number-field .field=${field} .value=${value} .problem=${problem}></number-field>`;
@@ -18,6 +18,12 @@ export function editorFor(field: Field, value: Json | undefined, problem: string
       return html`<file-field .field=${field} .value=${value} .problem=${problem}></file-field>`;
     case 'list':
       return html`<list-field .field=${field} .value=${value} .problem=${problem}></list-field>`;
+    case 'files':
+      return html`<files-field .field=${field} .value=${value} .problem=${problem}></files-field>`;
+    case 'rows':
+      return html`<rows-field .field=${field} .value=${value} .known=${known} .problem=${problem}></rows-field>`;
+    case 'chat':
+      return html`<chat-field .field=${field} .value=${value} .problem=${problem}></chat-field>`;
     case 'json':
       return html`<json-field .field=${field} .value=${value} .problem=${problem}></json-field>`;
     case 'examples':

@@ -4,6 +4,8 @@ import { field, found, shown } from '../testing/shown';
 import type { InputForm } from './input-form';
 import './input-form';
 import '../bool-field/bool-field';
+import '../choice-field/choice-field';
+import '../examples-editor/examples-editor';
 import '../list-field/list-field';
 import '../number-field/number-field';
 import '../text-field/text-field';
@@ -18,7 +20,7 @@ const MANY = [named('count', 'number', true), named('steps', 'number'), ...TEXTS
 test('each input has the editor of its kind, with its value and its problem', async () => {
   const fields = [named('text', 'text'), named('steps', 'number'), named('fast', 'bool'), named('texts', 'list')];
   const element = await shown<InputForm>('input-form', { fields, values: { steps: 3 }, problems: { text: 'too long' } });
-  expect([...element.children].map((each) => each.localName)).toEqual(['text-field', 'number-field', 'bool-field', 'list-field']);
+  expect([...found(element, 'section').children].slice(1).map((each) => each.localName)).toEqual(['text-field', 'number-field', 'bool-field', 'list-field']);
   expect(found<HTMLInputElement>(element, '#input-steps').value).toBe('3');
   expect(found(element, 'text-field .problem').textContent).toBe('too long');
 });
@@ -29,6 +31,16 @@ test('of many inputs the settings are folded away, and none that is required', a
   expect(folded).toEqual(['input-steps', 'input-fast']);
   expect(found(element, 'summary').textContent).toBe('2 settings, with defaults');
   expect(found<HTMLDetailsElement>(element, 'details').open).toBe(false);
+});
+
+test('what teaches is a part of its own, and all else that may be left out is a setting', async () => {
+  const fields = [named('text', 'text'), named('examples', 'examples'), named('adapter', 'text'), named('method', 'choice'), named('steps', 'number'), named('stop', 'text')];
+  const element = await shown<InputForm>('input-form', { fields });
+  const idsIn = (selector: string): string[] => [...found(element, selector).querySelectorAll('[id^=input-]:is(select, textarea, input)')].map((each) => each.id);
+  expect(idsIn('[aria-label=Ask]')).toEqual(['input-text']);
+  expect(idsIn('[aria-label=Teach]')).toContain('input-method');
+  expect(idsIn('details.sources')).toEqual(['input-adapter']);
+  expect(idsIn('details.settings')).toEqual(['input-steps', 'input-stop']);
 });
 
 test('settings are open where one of them is wrong', async () => {

@@ -18,7 +18,10 @@ test.each<[Schema, string]>([
   [{ type: 'string', format: 'uri' }, 'file'],
   [{ type: 'string', format: 'password', 'x-cog-secret': true }, 'secret'],
   [{ type: 'array', items: { type: 'string' } }, 'list'],
-  [{ type: 'array', items: { type: 'object' } }, 'json'],
+  [{ type: 'array', items: { type: 'object' } }, 'rows'],
+  [{ type: 'array', items: { type: 'string', format: 'uri' } }, 'files'],
+  [{ type: 'string', pattern: '^(auto|head)$' }, 'choice'],
+  [{ type: 'string', pattern: '^(a1|[b-z]{2})' }, 'text'],
   [{ type: 'object' }, 'json'],
   [{ anyOf: [{ type: 'string' }, { type: 'integer' }] }, 'json'],
   [{ anyOf: [{ type: 'string' }, { type: 'null' }] }, 'text'],
@@ -39,9 +42,19 @@ test('fields come in the order of the signature, and know what has to be there',
   expect(fields.map((each) => [each.name, each.isRequired])).toEqual([['a', true], ['b', false]]);
 });
 
+test('a chat has its own editor', () => {
+  expect(editorFor({ type: 'array', items: { type: 'object' } }, 'messages')).toBe('chat');
+});
+
+test('a pattern of words is a choice; what else it allows is typed', () => {
+  const method: Schema = { type: 'string', pattern: '^(|auto|lora|match:.{1,200})$', description: 'auto, lora or match:GLOBS' };
+  const [field] = fieldsOf(documentOf({ method }), 'Input');
+  expect([field?.choices, field?.isOpen, field?.description]).toEqual([['auto', 'lora'], true, '']);
+});
+
 test('a list knows how one of its items is edited', () => {
-  const files: Schema = { type: 'array', items: { type: 'string', format: 'uri' } };
-  expect(fieldsOf(documentOf({ files }), 'Input')[0]?.item?.editor).toBe('file');
+  const sizes: Schema = { type: 'array', items: { type: 'integer' } };
+  expect(fieldsOf(documentOf({ sizes }), 'Input')[0]?.item?.editor).toBe('number');
 });
 
 test('defaults are what the form begins with; null is left out', () => {

@@ -41,6 +41,9 @@ export type Editor =
   | 'secret'
   | 'list'
   | 'json'
+  | 'files'
+  | 'rows'
+  | 'chat'
   | 'examples';
 
 export interface Field {
@@ -55,6 +58,8 @@ export interface Field {
   isWhole: boolean;
   default: Json | undefined;
   choices: Json[];
+  /** Whether texts beside the choices are allowed too. */
+  isOpen?: boolean;
   minimum?: number;
   maximum?: number;
   minLength?: number;
@@ -97,18 +102,20 @@ function toField(
   isRequired: boolean,
 ): Field {
   const schema = resolved(given, schemas);
-  const editor = editorOf(name, schema);
+  const closed = schema.enum ? null : choicesOf(schema.pattern);
+  const editor = closed ? 'choice' : editorOf(name, schema);
   return {
     name,
     id: `input-${name}`,
     label: given.title ?? words(name),
-    description: given.description ?? '',
+    description: closed?.choices.every((each) => given.description?.includes(each)) ? '' : (given.description ?? ''), // the choices say it
     editor,
     isRequired,
     isDeprecated: given.deprecated ?? false,
     isWhole: schema.type === 'integer',
     default: given.default,
-    choices: schema.enum ?? [],
+    choices: schema.enum ?? closed?.choices ?? [],
+    isOpen: closed?.isOpen ?? false,
     minimum: schema.minimum,
     maximum: schema.maximum,
     minLength: schema.minLength,
@@ -135,9 +142,20 @@ function editorOf(name: string, schema: Schema): Editor {
   if (schema.type === 'integer' || schema.type === 'number') return 'number';
   if (schema.type === 'boolean') return 'bool';
   const isPlain = ['string', 'integer', 'number', 'boolean'].includes(schema.items?.type ?? '');
+  if (schema.type === 'array' && schema.items?.format === 'uri') return 'files';
+  if (isListOfObjects(schema)) return name === 'messages' ? 'chat' : 'rows';
   return schema.type === 'array' && (isPlain || schema.items?.$ref || schema.items?.allOf)
     ? 'list'
     : 'json';
+}
+
+/** Return the words that a pattern such as `^(auto|head|match:.+)$` allows; null: it is no choice of words. */
+export function choicesOf(pattern: string | undefined): { choices: string[]; isOpen: boolean } | null {
+  const inside = /^\^\((?:\?:)?([^()]*)\)\$$/.exec(pattern ?? '')?.[1];
+  if (inside === undefined) return null;
+  const parts = inside.split('|').filter((each) => each !== '');
+  const choices = parts.filter((each) => /^[\w-]+$/.test(each));
+  return choices.length > 1 ? { choices, isOpen: choices.length < parts.length } : null;
 }
 
 function isListOfObjects(schema: Schema): boolean {

@@ -5,6 +5,7 @@ import { FieldElement, type ValueChange } from '../field-frame/field-element';
 import type { Field } from '../inputs/fields';
 import { editorFor } from '../input-form/editors';
 
+const SHORT = 25; // characters
 const EMPTY: Partial<Record<Field['editor'], Json>> = { number: 0, bool: false };
 
 /** A list; each item has an editor of its own. Several lines that are pasted become several items. */
@@ -13,7 +14,7 @@ export class ListField extends FieldElement {
   override render(): TemplateResult {
     return this.frame(
       html`
-        <ol class="items">
+        <ol class="items ${this.items.length === 0 ? 'is-empty' : this.isShort ? 'is-short' : ''}">
           ${this.items.map((item, place) => html`<li>${this.itemRow(item, place)}</li>`)}
         </ol>
         <button type="button" class="small" id=${this.inputId} aria-describedby=${this.describedBy}
@@ -25,6 +26,12 @@ export class ListField extends FieldElement {
 
   private get items(): Json[] {
     return Array.isArray(this.value) ? this.value : [];
+  }
+
+  /** Whether the items are words, which stand side by side. */
+  private get isShort(): boolean {
+    const { items } = this;
+    return items.length > 1 && items.every((each) => typeof each === 'string' && each.length < SHORT && !each.includes('\n'));
   }
 
   private itemRow(item: Json, place: number): TemplateResult {

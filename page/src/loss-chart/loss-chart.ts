@@ -4,7 +4,8 @@ import uPlot from 'uplot';
 import { LightElement } from '../light/light-element';
 import type { Step } from '../runs/steps';
 
-const HEIGHT = 220;
+const HEIGHT = 190;
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000]; // no step is half a step
 
 /** The loss and the gradient norm of each step; it grows while they come. */
 @customElement('loss-chart')
@@ -91,7 +92,7 @@ function options(width: number): uPlot.Options {
       { label: 'gradient norm', stroke: color('--norm'), width: 1.5, dash: [5, 4], scale: 'norm', ...few },
     ],
     axes: [
-      { ...axis, label: 'step', labelSize: 18, size: 34 },
+      { ...axis, label: 'step', labelSize: 18, size: 34, incrs: WHOLE },
       { ...axis, size: 56 },
       { ...axis, scale: 'norm', side: 1, size: 56, grid: { show: false } },
     ],

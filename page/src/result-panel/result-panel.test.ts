@@ -55,3 +55,33 @@ test('a request that is wrong is not to be tried again', async () => {
   expect(said(element)).toBe('Not accepted');
   expect(element.querySelector('[role=alert] button')).toBeNull();
 });
+
+test('an answer is shown as what it is, and nothing of fields that hold nothing', async () => {
+  const output = { predictions: [{ label: 'b', scores: { a: 0.2, b: 0.8 } }], before: null, adapter: null, report: null };
+  const element = await panel({ phase: 'succeeded', output });
+  expect([...element.querySelectorAll('.score')].map((each) => each.textContent.replace(/\s+/g, ' ').trim())).toEqual(['b 80%', 'a 20%']);
+  expect(element.querySelector('.glance')).toBeNull();
+  const other = await panel({ phase: 'succeeded', output: { weights: 'a file', report: null } });
+  expect([...other.querySelectorAll('dt')].map((each) => each.textContent)).toEqual(['weights']);
+});
+
+test('the first answer stands there before any step, until the last one does', async () => {
+  const element = await panel({ phase: 'running', early: { predictions: [3], expected: 'R² about .4' } });
+  expect(found(element, '.early').textContent).toContain('R² about .4');
+  expect(found(element, '.answer-number').textContent).toBe('3');
+  Object.assign(element.run, { phase: 'succeeded', output: { predictions: [5], before: [4] } });
+  element.version += 1;
+  await element.updateComplete;
+  await Promise.resolve();
+  expect(element.querySelector('.early')).toBeNull();
+  expect(found(element, '.glance').textContent).toContain('Teaching changed the answer.');
+});
+
+test('an error that stands at its input is not said again', async () => {
+  const run = Object.assign(new Run('predictions', {}, 'one'), { phase: 'failed', error: 'Prediction failed: Async prediction failed: InputError: bad' });
+  const element = await shown<ResultPanel>('result-panel', { run, saidAt: ['text'] });
+  expect(found(element, '[role=alert]').textContent).toBe('Correct what is marked in the form: text.');
+  element.saidAt = [];
+  await element.updateComplete;
+  expect(found(element, '[role=alert]').textContent.trim()).toBe('Bad');
+});

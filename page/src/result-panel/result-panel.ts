@@ -1,8 +1,13 @@
 import { html, nothing, type TemplateResult } from 'lit';
 import { customElement, property } from 'lit/decorators.js';
+import { predictionsOf } from '../answer-list/readings';
+import type { Json, Values } from '../api/types';
 import { LightElement } from '../light/light-element';
+import { isRow } from '../output-value/shapes';
+import { plainError } from '../runs/messages';
 import type { Phase, Run } from '../runs/run';
 import '../adaptation-panel/adaptation-panel';
+import '../answer-list/answer-list';
 import '../log-view/log-view';
 import '../output-value/output-value';
 
@@ -15,13 +20,17 @@ const WORDS: Record<Phase, string> = {
   canceled: 'Cancelled',
   refused: 'Not accepted',
 };
+const MOST_ASKED = 2000;
+const FULL = [409, 429, 503];
 
-/** What has come of a run so far. */
+/** What has come of a run so far: its answers first, then how it learned them. */
 @customElement('result-panel')
 export class ResultPanel extends LightElement {
   @property({ attribute: false }) run!: Run;
   @property({ type: Number }) version = 0;
   @property({ type: Boolean }) joins = false;
+  /** Inputs beside which the form says what is wrong; it is not said here again. */
+  @property({ attribute: false }) saidAt: string[] = [];
 
   override render(): TemplateResult {
     const { run } = this;
@@ -32,6 +41,7 @@ export class ResultPanel extends LightElement {
         ${run.seconds === null ? nothing : html` after ${run.seconds.toFixed(1)} s`}
       </p>
       ${run.error ? this.problem() : nothing}
+      ${this.answers()}
       ${this.adapts ? html`<adaptation-panel .run=${run} .version=${this.version}></adaptation-panel>` : nothing}
       ${this.output()}
       ${run.phase === 'refused' ? nothing : this.logs()}
@@ -42,19 +52,37 @@ export class ResultPanel extends LightElement {
     const { course, early, report, input } = this.run;
     const isAsked = Array.isArray(input.examples) && input.examples.length > 0;
     const isRunning = this.run.phase === 'running';
-    return course.steps.length > 0 || early !== null || report !== null || (isAsked && isRunning);
+    return course.steps.length > 0 || early !== null || typeof report?.method === 'string' || (isAsked && isRunning);
   }
 
   private problem(): TemplateResult {
     const { refused, error } = this.run;
-    const isFull = refused !== null && [409, 429, 503].includes(refused.status);
+    const isFull = refused !== null && FULL.includes(refused.status);
+    const [first] = this.saidAt;
+    if (first !== undefined && !isFull) {
+      return html`<p class="problem" role="alert">Correct what is marked in the form: ${this.saidAt.map(
+        (each, place) => html`${place > 0 ? ', ' : ''}<code>${each}</code>`)}.</p>`;
+    }
     return html`
       <div class="problem" role="alert">
         ${isFull ? html`<strong>The server cannot take it now.</strong> ` : nothing}
-        <span class="pre">${error}</span>
+        <span class="pre">${plainError(error ?? '')}</span>
         ${refused?.retryAfter ? html` It asks to wait ${refused.retryAfter} s.` : nothing}
         ${isFull ? html`<button type="button" class="small" @click=${() => this.tell('run-again')}>Try again</button>` : nothing}
       </div>
+    `;
+  }
+
+  /** The answers, or those that came before any step while the steps run. */
+  private answers(): TemplateResult | typeof nothing {
+    const { run } = this;
+    const predictions = predictionsOf(run.output);
+    const answers = predictions ?? run.early?.predictions ?? null;
+    if (answers === null || answers.length === 0) return nothing;
+    return html`
+      ${predictions === null ? html`<p class="early" role="status"><strong>First answer</strong>, before any step${
+        run.early?.expected ? html`: ${run.early.expected}` : nothing}.</p>` : nothing}
+      <answer-list .input=${run.input} .answers=${answers} .untaught=${predictionsOf(run.output, 'before')}></answer-list>
     `;
   }
 
@@ -63,19 +91,36 @@ export class ResultPanel extends LightElement {
     const soFar = run.chunks.length > 0 ? run.chunks : undefined;
     const value = run.output ?? (run.isOver && run.phase === 'succeeded' ? null : soFar);
     if (value === undefined) return nothing;
-    const shown = html`<output-value .value=${value} .version=${this.version} .joins=${this.joins}></output-value>`;
-    if (this.adapts) return html`<details><summary>Whole output</summary>${shown}</details>`;
-    return html`<section aria-label="Output">
-      <h3>Output</h3>
-      ${shown}
+    const hasAnswers = (predictionsOf(run.output)?.length ?? 0) > 0;
+    const shown = html`<output-value .value=${hasAnswers ? value : withoutNothing(value)} .version=${this.version}
+      .joins=${this.joins}></output-value>`;
+    if (hasAnswers) return html`<details><summary>Whole output</summary>${shown}</details>`;
+    const asked = this.joins ? askedLast(run.input) : '';
+    if (asked === '') return html`<section aria-label="Output">${shown}</section>`;
+    return html`<section class="chat" aria-label="Output">
+      <p class="message is-user">${asked.slice(0, MOST_ASKED)}</p>
+      <div class="message is-assistant">${shown}</div>
     </section>`;
   }
 
   private logs(): TemplateResult {
-    const isOpen = this.run.phase === 'failed';
+    const isOpen = this.run.phase === 'failed' && this.saidAt.length === 0;
     return html`<details class="logs" ?open=${isOpen}>
       <summary>Logs</summary>
       <log-view .text=${this.run.logs}></log-view>
     </details>`;
   }
+}
+
+/** Return what the last message asked; empty: the request has no such text. */
+function askedLast({ prompt, messages }: Values): string {
+  const last = Array.isArray(messages) ? (messages.at(-1) ?? null) : null;
+  const content = isRow(last) ? last.content : prompt;
+  return typeof content === 'string' ? content : '';
+}
+
+/** Return an object without the fields that hold nothing. */
+function withoutNothing(value: Json): Json {
+  if (!isRow(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== null));
 }

@@ -9,6 +9,7 @@ import type { InputForm } from '../input-form/input-form';
 import { defaultsOf, secretsOf, type Field } from '../inputs/fields';
 import { LightElement } from '../light/light-element';
 import { unstarred } from '../request-json/shortened';
+import { faultOf, plainProblem } from '../runs/messages';
 import { Run } from '../runs/run';
 import { Watching } from '../runs/watching';
 import '../copy-as/copy-as';
@@ -62,14 +63,17 @@ export class RunView extends LightElement {
   override render(): TemplateResult {
     const { run } = this.watching;
     return html`
-      <div class="columns">
-        <section class="panel" aria-label="Request">
-          ${this.exampleButtons()} ${this.request()} ${this.buttons(run)}
+      <div class="columns run-columns">
+        <section class="panel request" aria-label="Request">
+          <div class="request-inputs">${this.exampleButtons()} ${this.request()}</div>
+          ${this.buttons(run)}
         </section>
-        <section class="panel" aria-label="Result">
+        <section class="panel result" aria-label="Result">
+          <h2>${this.kind === 'trainings' ? 'Result' : 'Answer'}</h2>
           ${run
             ? html`<result-panel .run=${run} .version=${this.watching.version} .joins=${this.joins}
-                @run-again=${this.start}></result-panel>`
+                .saidAt=${this.saidAt(run)} @run-again=${this.start}></result-panel>
+                ${this.reply(run)}`
             : this.empty()}
         </section>
       </div>
@@ -78,8 +82,7 @@ export class RunView extends LightElement {
 
   private empty(): TemplateResult {
     return html`<div class="empty">
-      <h2>Nothing has run yet</h2>
-      <p>
+      <p>Nothing has run yet.
         ${this.examples.length > 0 ? 'Choose an example, or fill in the form. Then' : 'Fill in the form. Then'}
         press <strong>Run</strong> or <kbd>Ctrl</kbd> <kbd>Enter</kbd>. <kbd>Esc</kbd> cancels.
       </p>
@@ -89,7 +92,7 @@ export class RunView extends LightElement {
   private exampleButtons(): TemplateResult | typeof nothing {
     if (this.examples.length === 0) return nothing;
     return html`<div class="row examples" role="group" aria-label="Examples of requests">
-      <span class="quiet">Begin with</span>
+      <span class="quiet">Try</span>
       ${this.examples.map(
         (each) => html`<button type="button" class="small" title=${each.description ?? ''}
           @click=${() => this.load({ ...defaultsOf(this.fields), ...each.input })}>${each.name}</button>`,
@@ -100,11 +103,6 @@ export class RunView extends LightElement {
   private request(): TemplateResult {
     const secrets = secretsOf(this.fields);
     return html`
-      <div class="row" role="group" aria-label="Form or JSON">
-        <button type="button" class="small" aria-pressed=${!this.isJson} @click=${() => this.turn(false)}>Form</button>
-        <button type="button" class="small" aria-pressed=${this.isJson} @click=${() => this.turn(true)}>JSON</button>
-        <button type="button" class="small" @click=${() => this.load(defaultsOf(this.fields))}>Start over</button>
-      </div>
       ${this.isJson
         ? html`<request-json .values=${this.values} .secrets=${secrets} .textId=${`${this.idPrefix}request-json`}
             @json-problem=${this.note}
@@ -112,7 +110,7 @@ export class RunView extends LightElement {
             <copy-as .kind=${this.kind} .values=${this.values} .secrets=${secrets}></copy-as>`
         : html`<form @submit=${this.submit} novalidate>
             ${keyed(this.loads, html`<input-form .fields=${this.fields} .values=${this.values}
-              .problems=${this.problems} @value-change=${this.change}></input-form>`)}
+              .problems=${this.problems} @value-change=${this.change} @teach-again=${this.teachAgain}></input-form>`)}
           </form>`}
       ${this.fields.length === 0 ? html`<p class="quiet">This predictor has no inputs.</p>` : nothing}
     `;
@@ -123,7 +121,26 @@ export class RunView extends LightElement {
     return html`<div class="row actions">
       <button type="button" class="primary" ?disabled=${isRunning} @click=${this.start}>Run</button>
       <button type="button" ?disabled=${!isRunning} @click=${this.cancel}>Cancel</button>
+      <span class="row request-form" role="group" aria-label="Form or JSON">
+        <button type="button" class="small" aria-pressed=${!this.isJson} @click=${() => this.turn(false)}>Form</button>
+        <button type="button" class="small" aria-pressed=${this.isJson} @click=${() => this.turn(true)}>JSON</button>
+        <button type="button" class="small" @click=${() => this.load(defaultsOf(this.fields))}>Start over</button>
+      </span>
     </div>`;
+  }
+
+  /** Offer to go on with a chat, where the answer is one of its messages. */
+  private reply(run: Run): TemplateResult | typeof nothing {
+    const hasChat = this.joins && this.fields.some((each) => each.editor === 'chat');
+    if (!hasChat || run.phase !== 'succeeded') return nothing;
+    return html`<button type="button" class="small" @click=${() => this.goOn(run)}>Reply</button>`;
+  }
+
+  private goOn(run: Run): void {
+    const { prompt, messages } = run.input;
+    const asked = Array.isArray(messages) && messages.length > 0 ? messages : [{ role: 'user', content: prompt ?? '' }];
+    const answer = Array.isArray(run.output) ? run.output.join('') : String(run.output ?? '');
+    this.set({ prompt: '', messages: [...asked, { role: 'assistant', content: answer }, { role: 'user', content: '' }] });
   }
 
   private get idPrefix(): string {
@@ -142,12 +159,22 @@ export class RunView extends LightElement {
   }
 
   private get problems(): Record<string, string> {
-    const refused = this.watching.run?.refused?.problems ?? [];
+    const { run } = this.watching;
     const said: Record<string, string> = {};
-    for (const { field, message } of refused) {
-      if (field) said[field] = said[field] ? `${said[field]}; ${message}` : message;
+    for (const { field, message } of run?.refused?.problems ?? []) {
+      const plain = plainProblem(message, this.fields.find((each) => each.name === field)?.choices ?? []);
+      if (field) said[field] = said[field] ? `${said[field]}; ${plain}` : plain;
     }
+    const fault = run?.phase === 'failed' && run.error ? faultOf(run.error, run.input) : null;
+    if (fault?.field && this.fields.some((each) => each.name === fault.field)) said[fault.field] = fault.message;
+    const isSaidOfRows = said.examples !== undefined && problemsByRow(run?.error ?? '').size > 0;
+    if (isSaidOfRows) said.examples = 'The rows that are marked cannot be used.';
     return { ...said, ...this.unsendable };
+  }
+
+  /** The inputs at which the form says why this run failed; as JSON there is no such place. */
+  private saidAt(run: Run): string[] {
+    return this.isJson || run.error === null ? [] : Object.keys(this.problems).filter((each) => each in this.problems && each !== '');
   }
 
   private change({ detail }: CustomEvent<ValueChange>): void {
@@ -174,6 +201,18 @@ export class RunView extends LightElement {
     const run = new Run(this.kind, this.values);
     this.watching.watch(run);
     void run.start().then(() => this.afterwards(run));
+    void this.updateComplete.then(() => this.showResult());
+  };
+
+  /** Bring the answer into sight, where the form has pushed it out. */
+  private showResult(): void {
+    const result = this.querySelector('.result');
+    const top = result?.getBoundingClientRect().top ?? 0;
+    if (top < 0 || top > innerHeight * 0.6) result?.scrollIntoView({ block: 'start' });
+  }
+
+  private readonly teachAgain = (): void => {
+    void this.updateComplete.then(this.start);
   };
 
   private focusProblem(): void {
@@ -183,8 +222,11 @@ export class RunView extends LightElement {
 
   private afterwards(run: Run): void {
     const editor = this.querySelector<ExamplesEditor>('examples-editor');
-    if (editor) editor.rowProblems = problemsByRow(run.error ?? '');
-    if (run.refused && run.refused.problems.length > 0) this.focusProblem();
+    if (editor) {
+      editor.rowProblems = problemsByRow(run.error ?? '');
+      if (run.report) editor.warnings = run.report.warnings;
+    }
+    if (this.saidAt(run).length > 0) this.focusProblem();
   }
 
   private readonly cancel = (): void => {

@@ -6,12 +6,12 @@ import './text-field';
 test('a text grows from one line to many, to a limit', async () => {
   const element = await shown<TextField>('text-field', { field: field({}), value: 'one' });
   const rows = [found(element, 'textarea').getAttribute('rows')];
-  for (const value of ['x'.repeat(61), 'a\nb\nc\nd', '\n'.repeat(99)]) {
+  for (const value of ['x'.repeat(67), 'a\nb\nc\nd', '\n'.repeat(99)]) {
     element.value = value;
     await element.updateComplete;
     rows.push(found(element, 'textarea').getAttribute('rows'));
   }
-  expect(rows).toEqual(['1', '3', '4', '12']);
+  expect(rows).toEqual(['1', '2', '4', '12']);
 });
 
 test.each([

@@ -2,14 +2,14 @@ import { html, nothing, type TemplateResult } from 'lit';
 import { customElement } from 'lit/decorators.js';
 import { FieldElement } from '../field-frame/field-element';
 
-const LONG = 60;
+const LINE = 66; // characters in a line of the form
 
 /** Text of one line or of many. */
 @customElement('text-field')
 export class TextField extends FieldElement {
   override render(): TemplateResult {
     const text = typeof this.value === 'string' ? this.value : '';
-    const rows = Math.min(12, Math.max(text.length > LONG ? 3 : 1, text.split('\n').length));
+    const rows = Math.min(12, Math.max(Math.ceil(text.length / LINE), text.split('\n').length));
     return this.frame(html`
       <textarea
         id=${this.inputId}

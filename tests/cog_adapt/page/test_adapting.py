@@ -26,7 +26,7 @@ def picture(page, name):
 def test_one_sees_the_model_learn_and_keeps_what_it_has_learned(visit, template):
     page = visit(template.url, viewport={"width": 1280, "height": 1000})
     paste(page, "#input-examples", TICKETS)
-    expect(page.locator("examples-editor")).to_contain_text("48 examples, 6 different values")
+    expect(page.locator("examples-editor")).to_contain_text("48 examples, 6 labels")
     set_up(page, texts=TEXTS, method="lora", steps=12)
     run(page)
     expect(page.locator("adaptation-panel progress")).to_be_visible()
@@ -34,9 +34,10 @@ def test_one_sees_the_model_learn_and_keeps_what_it_has_learned(visit, template)
     until_ended(page, "succeeded")
     expect(page.locator("adaptation-panel")).to_contain_text("step 12 of 12")
     expect(page.locator("adaptation-panel")).to_contain_text("gradient norm")
-    rows = page.locator("adaptation-panel tbody tr")
+    rows = page.locator("answer-list .answer")
     expect(rows).to_have_count(2)
-    expect(page.locator("adaptation-panel thead")).to_contain_text("before")
+    expect(page.locator("answer-list .glance")).to_contain_text("Teaching changed")
+    expect(rows.first.locator(".asked")).to_have_text(TEXTS[0])
     expect(page.locator(".words").first).to_contain_text("The model adapted to 48 examples by lora")
     picture(page, "page-adaptation")
     page.get_by_label("Name", exact=True).fill("support")
@@ -45,12 +46,12 @@ def test_one_sees_the_model_learn_and_keeps_what_it_has_learned(visit, template)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download", exact=True).click()
     assert download.value.suggested_filename.endswith(".safetensors")
-    after = rows.first.locator("td").last.locator("span").first.inner_text()
+    after = rows.first.locator(".answer-label").inner_text()
     page.get_by_role("button", name="Use in the next request").click()
     expect(page.locator("examples-table")).to_have_count(0)
     run(page)
     until_ended(page, "succeeded")
-    expect(page.locator("output-value")).to_contain_text(after)
+    expect(page.locator("answer-list .answer-label").first).to_have_text(after)
 
 
 def test_two_adapters_are_compared_on_the_same_inputs(visit, template):
@@ -69,15 +70,6 @@ def test_two_adapters_are_compared_on_the_same_inputs(visit, template):
     picture(page, "page-adapters")
 
 
-def test_answers_come_early_where_the_method_is_auto(visit, template):
-    page = visit(template.url)
-    paste(page, "#input-examples", TICKETS)
-    set_up(page, texts=TEXTS, steps=6, seed=5)
-    run(page)
-    until_ended(page, "succeeded")
-    expect(page.locator("adaptation-panel thead")).to_contain_text("early")
-
-
 def test_an_adaptation_is_cancelled_by_escape(visit, template):
     page = visit(template.url)
     paste(page, "#input-examples", TICKETS)
@@ -91,12 +83,11 @@ def test_an_adaptation_is_cancelled_by_escape(visit, template):
 def test_a_bad_row_is_marked_in_its_place(visit, template):
     page = visit(template.url)
     paste(page, "#input-examples", "text,label\nfine,a\n,b\nalso fine,a\n")
-    expect(page.get_by_text("1 row has a problem")).to_be_visible()
-    expect(page.locator("examples-table .gridrow").nth(2)).to_contain_text("text: empty")
+    expect(page.locator(".marks .problem")).to_have_text("Row 2: text: empty")
     set_up(page, texts=TEXTS)
     run(page)
     until_ended(page, "failed")
-    expect(page.locator("examples-table .gridrow").nth(2)).to_contain_text("the text is empty")
+    expect(page.locator(".marks .problem")).to_contain_text("Row 2: the text is empty")
     page.get_by_label("text of row 2").fill("mended")
     page.keyboard.press("Tab")
     page.get_by_label("Remove row 3").click()
@@ -107,7 +98,7 @@ def test_five_thousand_rows_are_few_in_the_page(visit, template):
     page = visit(template.url)
     rows = "\n".join(f"text {n},label {n % 7}" for n in range(5000))
     paste(page, "#input-examples", f"text,label\n{rows}")
-    expect(page.locator("examples-editor")).to_contain_text("5,000 examples, 7 different values")
+    expect(page.locator("examples-editor")).to_contain_text("5,000 examples, 7 labels")
     assert page.locator("examples-table .gridrow").count() < 60
     page.locator("examples-table .rows").evaluate("each => each.scrollTo(0, each.scrollHeight)")
     last = page.get_by_label("text of row 5000")
@@ -140,4 +131,4 @@ def test_an_example_of_the_predictor_is_one_click(visit, template):
     expect(page.locator("#input-text")).to_have_value("Where is my parcel?")
     run(page)
     until_ended(page, "succeeded")
-    expect(page.locator("output-value")).to_contain_text("delivery")
+    expect(page.locator("answer-list .answer-label")).to_have_text("delivery")

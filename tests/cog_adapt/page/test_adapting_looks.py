@@ -26,7 +26,7 @@ def adapted(page):
     while_it_learns = axe(page), page.evaluate(OVERFLOW)
     until_ended(page, "succeeded")
     page.get_by_role("button", name="Add a row").click()
-    expect(page.get_by_text("1 row has a problem")).to_be_visible()
+    expect(page.locator(".marks .problem")).to_be_visible()
     open_all(page)
     expect(page.locator("adapter-keep")).to_be_visible()
     return while_it_learns

@@ -22,7 +22,7 @@ def server(start):
         "taught": {"texts": ["Where is my parcel?"], "examples": EXAMPLES, "steps": 3},
         "failed": {"texts": ["out of order"]},
     }
-    with start("kinds.py:Predictor", train="kinds.py:train") as server:
+    with start("views.py:Predictor", train="views.py:train") as server:
         for name, each in inputs.items():
             server.put(f"/predictions/{name}", {"input": each})
         server.put("/trainings/trained", {"input": {"examples": EXAMPLES}})

@@ -1,0 +1,151 @@
+"""What a reader sees of the main screen: in the window, not covered, not cut off."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.cog_adapt.page.acts import paste, run, set_up, until_ended
+from tests.cog_adapt.page.seen import expect_seen
+
+pytest.importorskip("task", reason="the shipped task is not here")
+
+TICKETS = (Path(__file__).parents[3] / "examples" / "tickets.csv").read_text()
+TEXTS = ["My parcel has not come.", "I cannot log in any more."]
+WINDOWS = [{"width": 1280, "height": 800}, {"width": 380, "height": 800}]
+WIDTHS = pytest.mark.parametrize("window", WINDOWS, ids=["wide", "narrow"])
+
+
+@pytest.mark.short_page
+@WIDTHS
+def test_the_scores_of_a_plain_prediction_are_seen(visit, template, window):
+    page = visit(template.url, viewport=window)
+    page.get_by_role("button", name="Label a ticket").click()
+    run(page)
+    until_ended(page, "succeeded")
+    expect_seen(page.locator(".answer-label"))
+    scores = page.locator("answer-list .score")
+    expect(scores).to_have_count(6)
+    for score in scores.all():
+        expect_seen(score)
+    widths = [bar.bounding_box()["width"] for bar in page.locator(".bar-now").all()]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > 10
+
+
+@WIDTHS
+def test_the_difference_that_teaching_made_is_seen(visit, template, window):
+    page = visit(template.url, viewport=window)
+    paste(page, "#input-examples", TICKETS)
+    set_up(page, texts=TEXTS, method="head")
+    run(page)
+    until_ended(page, "succeeded")
+    expect_seen(page.locator(".glance"))
+    expect_seen(page.locator(".answer").first)
+    assert "nothing" not in page.locator(".result").inner_text()
+
+
+def test_nothing_covers_an_input_that_has_the_focus(visit, template):
+    page = visit(template.url, viewport={"width": 1280, "height": 600})
+    paste(page, "#input-examples", TICKETS)
+    for summary in page.locator("#predict summary >> visible=true").all():
+        summary.click()
+    kinds = ":is(select, textarea, input.number, button):not(.rows *)"
+    inputs = page.locator(f"#predict form {kinds} >> visible=true")
+    assert inputs.count() > 10
+    for element in inputs.all():
+        element.focus()
+        expect_seen(element)
+    expect_seen(page.locator("#predict .actions .primary"))
+
+
+@WIDTHS
+def test_the_stages_of_auto_and_its_first_answer_are_seen(visit, template, window):
+    page = visit(template.url, viewport=window)
+    paste(page, "#input-examples", TICKETS)
+    set_up(page, texts=TEXTS, steps=2000, seed=5)
+    run(page)
+    page.wait_for_selector(".early")
+    expect_seen(page.locator(".early"))
+    expect_seen(page.locator(".answer-label").first)
+    stages = page.locator(".stage")
+    expect(stages).to_have_count(3)
+    expect(stages.nth(0)).to_have_class("stage is-done")
+    expect(stages.nth(1)).to_have_class("stage is-active")
+    if window["width"] > 1000:
+        expect_seen(stages.nth(1))
+    page.keyboard.press("Escape")
+    until_ended(page, "canceled")
+
+
+def test_an_error_stands_at_its_input_once_and_in_words(visit, template):
+    page = visit(template.url)
+    set_up(page, text="Where is it?", adapter="nowhere")
+    run(page)
+    until_ended(page, "failed")
+    expect_seen(page.locator("#input-adapter-problem"))
+    expect(page.locator("#input-adapter")).to_be_focused()
+    expect(page.get_by_text("is not known here").locator("visible=true")).to_have_count(1)
+    assert "InputError" not in page.locator("#predict").inner_text()
+    page.get_by_role("button", name="JSON", exact=True).first.click()
+    expect_seen(page.get_by_role("alert").get_by_text("is not known here"))
+
+
+def test_a_method_is_a_choice_in_words(visit, template):
+    page = visit(template.url)
+    page.select_option("#input-method", label="head: the last layer alone")
+    page.get_by_role("button", name="JSON", exact=True).first.click()
+    assert '"method": "head"' in page.locator("#request-json").input_value()
+    page.get_by_role("button", name="Form", exact=True).click()
+    page.select_option("#input-method", label="another…")
+    page.get_by_label("Method, another").fill("match:*")
+    page.get_by_role("button", name="JSON", exact=True).first.click()
+    assert '"method": "match:*"' in page.locator("#request-json").input_value()
+
+
+def test_a_suspicious_label_is_put_right_by_a_click_which_teaches_again(visit, template):
+    page = visit(template.url)
+    paste(page, "#input-examples", TICKETS.replace(",refund", ",refnd", 1))
+    set_up(page, texts=TEXTS, method="head")
+    run(page)
+    until_ended(page, "succeeded")
+    suspect = page.locator(".suspect")
+    suspect.scroll_into_view_if_needed()
+    expect_seen(suspect)
+    expect(suspect).to_contain_text("Is “refnd” meant as “refund”?")
+    expect(page.locator("answer-list").first).to_be_visible()
+    with page.expect_request(lambda request: request.method == "PUT") as asked:
+        suspect.get_by_role("button", name="Change to refund and teach again").click()
+    assert "refnd" not in (asked.value.post_data or "refnd")
+    until_ended(page, "succeeded")
+    expect(suspect).to_have_count(0)
+
+
+def test_columns_of_a_foreign_file_are_mapped_and_renamed(visit, template):
+    page = visit(template.url)
+    paste(
+        page, "#input-examples", "id,message,topic\n1,where is my parcel,a\n2,I cannot log in,a\n"
+    )
+    mapping = page.get_by_role("group", name="Columns", exact=True)
+    expect(mapping.get_by_label("text")).to_have_value("message")
+    expect(mapping.get_by_label("label")).to_have_value("topic")
+    page.get_by_role("button", name="Use these columns").click()
+    expect(page.get_by_label("text of row 1")).to_have_value("where is my parcel")
+    expect(page.get_by_label("label of row 2")).to_have_value("a")
+    page.get_by_label("Name of the column label").fill("target")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("target of row 2")).to_have_value("a")
+
+
+def test_rows_are_labelled_by_digits(visit, template):
+    page = visit(template.url)
+    paste(page, "#input-examples", "text,label\none,a\ntwo,a\nthree,b\nfour,\nfive,\n")
+    page.get_by_role("button", name="Label by keyboard").click()
+    expect(page.locator(".labeller")).to_contain_text("four")
+    expect(page.locator(".labeller")).to_be_focused()
+    page.keyboard.press("2")
+    page.keyboard.press("1")
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("label of row 4")).to_have_value("b")
+    expect(page.get_by_label("label of row 5")).to_have_value("a")
+    expect(page.locator("label-balance li").first).to_contain_text("3")
