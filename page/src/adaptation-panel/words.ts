@@ -6,8 +6,8 @@ const ENDS: Record<string, string> = {
   budget_seconds: 'the time was over',
   early_stopping: 'the held-out score no longer rose',
   stop_after: 'the steps asked for were taken',
-  fitted: 'the last layer was solved in closed form',
-  decided: 'gradient steps would not have answered better',
+  fitted: 'the head was fitted without steps',
+  decided: 'no steps would answer better',
 };
 
 /** Return what a report says, a sentence each; what it does not hold is not said. */
