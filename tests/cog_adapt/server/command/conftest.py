@@ -1,7 +1,6 @@
 """A predictor, a training, and this project's server for both."""
 
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -267,11 +266,11 @@ def expect_events(server, *events: tuple[str, object] | None) -> None:
             return Response('{"error": "unknown"}', 404, content_type="application/json")
         after = int(request.headers.get("Last-Event-ID", 0))
         first = after + (events[after] is None)
-        rest = itertools.takewhile(lambda each: each[1], [*enumerate(events, 1)][first:])
-        stream = "".join(
-            f"event: {name}\nid: {number}\ndata: {json.dumps(data)}\n\n"
-            for number, (name, data) in rest
-        )
+        stream = ""
+        for number, event in [*enumerate(events, 1)][first:]:
+            if event is None:
+                break
+            stream += f"event: {event[0]}\nid: {number}\ndata: {json.dumps(event[1])}\n\n"
         return Response(stream, content_type="text/event-stream")
 
     server.expect_request(re.compile("/predictions.*")).respond_with_handler(answer)

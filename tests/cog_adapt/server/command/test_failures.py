@@ -105,7 +105,7 @@ def pauses(monkeypatch):
 def test_ones_own_server_is_asked_more_often_and_may_not_listen_yet(httpserver, pauses):
     for status in ("STARTING", "READY"):
         httpserver.expect_ordered_request("/health-check").respond_with_json({"status": status})
-    checks = []
+    checks: list[int] = []
 
     def check():
         checks.append(len(checks))
