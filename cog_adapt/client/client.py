@@ -319,6 +319,6 @@ def _is_ready(health: dict[str, Any], deadline: float) -> bool:
         parts = (f"the server's health is {status}.", reason, logs)
         raise NotReady("\n".join(filter(None, parts)))
     if status not in _READY and time.monotonic() > deadline:
-        late = "setup takes longer than the seconds of --setup-timeout; allow more."
+        late = "setup takes longer than it may; allow more seconds (a command: --setup-timeout)."
         raise NotReady("\n".join(filter(None, (late, logs))))
     return status in _READY

@@ -21,6 +21,6 @@ def client_errors() -> Iterator[None]:
         flag = "--" if error.field == "url" else ""
         raise InputError(f"{flag}{error}") from error
     except Unauthorized as error:
-        raise UnavailableError(f"{error} Give a key of that scope with --key.") from error
+        raise UnavailableError(f"{error} Give a key with that scope by --key.") from error
     except ClientError as error:
         raise UnavailableError(str(error)) from error

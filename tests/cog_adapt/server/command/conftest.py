@@ -254,8 +254,8 @@ def answer_put(server, body: object, status: int = 200, headers: dict[str, str] 
     )
 
 
-def expect_events(server, *events: tuple[str, object]) -> None:
-    """Answer a run that was started by such a stream; the run is unknown before."""
+def expect_events(server, *events: tuple[str, object] | None) -> None:
+    """Answer a run that was started by such a stream, cut at None; the run is unknown before."""
     started = []
 
     def answer(request: Request) -> Response:
@@ -264,7 +264,13 @@ def expect_events(server, *events: tuple[str, object]) -> None:
             return Response('{"status": "starting"}', 202, content_type="application/json")
         if not started:
             return Response('{"error": "unknown"}', 404, content_type="application/json")
-        stream = "".join(f"event: {e}\ndata: {json.dumps(data)}\n\n" for e, data in events)
+        after = int(request.headers.get("Last-Event-ID", 0))
+        first = after + (events[after] is None)
+        stream = ""
+        for number, event in [*enumerate(events, 1)][first:]:
+            if event is None:
+                break
+            stream += f"event: {event[0]}\nid: {number}\ndata: {json.dumps(event[1])}\n\n"
         return Response(stream, content_type="text/event-stream")
 
     server.expect_request(re.compile("/predictions.*")).respond_with_handler(answer)
