@@ -14,6 +14,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -61,13 +62,13 @@ class Steps:
     """Runs commands in an environment of their own, and keeps the seconds of each step."""
 
     def __init__(self, folder: Path, lends: bool) -> None:
-        self.folder, self.lends = folder, lends
+        self.lends = lends
         self.seconds: dict[str, float] = {}
-        self.home = folder / "home"
-        self.home.mkdir()
+        home = folder / "home"
+        home.mkdir()
         kept = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
         path = f"{folder}/env/bin:/usr/local/bin:/usr/bin:/bin"
-        self.variables = {**kept, "HOME": str(self.home), "PATH": path, "NO_COLOR": "1"}
+        self.variables = {**kept, "HOME": str(home), "PATH": path, "NO_COLOR": "1"}
 
     def __call__(self, name: str, command: str | Sequence[str | Path], place: Path) -> str:
         """Run one step; return what it wrote, or end the walk with it."""
@@ -203,11 +204,7 @@ def _serving(command: str, steps: Steps, project: Path) -> Iterator[str]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        ready = ["curl", "-sf", "-o", "/dev/null", f"{address}/readyz"]
-        while subprocess.run(ready, check=False).returncode:
-            if process.poll() is not None:
-                raise SystemExit(f"make serve: {(project / 'server.log').read_text()[-3000:]}")
-            time.sleep(0.2)
+        _wait_until_ready(process, address, project / "server.log")
     try:
         yield address
     finally:
@@ -217,9 +214,15 @@ def _serving(command: str, steps: Steps, project: Path) -> Iterator[str]:
         shutil.rmtree(project / ".data", ignore_errors=True)
 
 
-def _free_port() -> int:
-    import socket
+def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    ready = ["curl", "-sf", "-o", "/dev/null", f"{address}/readyz"]
+    while subprocess.run(ready, check=False).returncode:
+        if process.poll() is not None:
+            raise SystemExit(f"make serve: {log.read_text()[-3000:]}")
+        time.sleep(0.2)
 
+
+def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

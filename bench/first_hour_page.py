@@ -31,13 +31,17 @@ def answered_on_page(address: str, request: str, expected: str) -> str:
         page.get_by_role("button", name=request).click()
         before = _times_seen(page, expected)
         page.get_by_role("button", name=re.compile("^Run\\b")).locator("visible=true").first.click()
-        ends = time.monotonic() + _MOST_SECONDS
-        while _times_seen(page, expected) <= before:
-            if time.monotonic() > ends:
-                raise SystemExit(f"the page does not show {expected!r}: {_text(page)[-2000:]}")
-            time.sleep(0.2)
+        _wait_until_seen(page, expected, before)
         browser.close()
     return expected
+
+
+def _wait_until_seen(page: Page, words: str, before: int) -> None:
+    ends = time.monotonic() + _MOST_SECONDS
+    while _times_seen(page, words) <= before:
+        if time.monotonic() > ends:
+            raise SystemExit(f"the page does not show {words!r}: {_text(page)[-2000:]}")
+        time.sleep(0.2)
 
 
 def _times_seen(page: Page, words: str) -> int:

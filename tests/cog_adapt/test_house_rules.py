@@ -82,6 +82,7 @@ SLEEPS = {
 # Calls that start a process, and the fixtures that do it for one test alone, with the reason.
 STARTERS = {"Popen", "Command", "serving", "local_server", "cog_server"}
 STARTED_FOR_ONE_TEST = {
+    "command/test_selftest.py": {"on_terminal": "the command is what is tested"},
     "server/command/conftest.py": {"start": "the command is what is tested"},
     "contract/conftest.py": {"launch": "the test ends its server, or needs flags of its own"},
     "runner/devices/test_threads.py": {"start": "the processes are what is counted"},
