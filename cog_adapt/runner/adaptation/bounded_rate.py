@@ -74,21 +74,27 @@ def _watched(start: Start) -> Adapting:
     state = start.resumption.state
     losses = [step.loss for step in state.steps] if state else []
     with closing(adapt(start)) as work:
-        while True:
-            try:
-                tick = next(work)
-            except StopIteration as stop:
-                done: tuple[Tensors, AdaptationReport] = stop.value
-                return done
-            except NotFiniteError as error:
-                if not losses or len(losses) >= _WATCHED:  # the model's or the examples' own
-                    raise
-                raise _TooLong(_found(start, losses, math.nan)) from error
-            if isinstance(tick, Step) and len(losses) < _WATCHED:
-                losses.append(tick.loss)
-                if is_multiplied(losses[0], tick.loss):
-                    raise _TooLong(_found(start, losses[:-1], tick.loss))
-            yield tick
+        try:
+            return (yield from _checked(work, start, losses))
+        except NotFiniteError as error:
+            if not losses or len(losses) >= _WATCHED:  # the model's or the examples' own
+                raise
+            raise _TooLong(_found(start, losses, math.nan)) from error
+
+
+def _checked(work: Adapting, start: Start, losses: list[float]) -> Adapting:
+    """Go on with a run; add the first losses, and raise `_TooLong` if one is multiplied."""
+    while True:
+        try:
+            tick = next(work)
+        except StopIteration as stop:
+            done: tuple[Tensors, AdaptationReport] = stop.value
+            return done
+        if isinstance(tick, Step) and len(losses) < _WATCHED:
+            losses.append(tick.loss)
+            if is_multiplied(losses[0], tick.loss):
+                raise _TooLong(_found(start, losses[:-1], tick.loss))
+        yield tick
 
 
 def _found(start: Start, losses: list[float], loss: float) -> TakenBack:

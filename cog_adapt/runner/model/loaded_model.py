@@ -43,7 +43,7 @@ from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
 from cog_adapt.runner.model.adaptation_memory import admitted
-from cog_adapt.runner.model.faulty_row import may_be_of_row, with_row
+from cog_adapt.runner.model.faulty_row import naming_row
 from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
@@ -112,17 +112,12 @@ class LoadedModel:
         adapting = self._adapting_automatically if automatic else self._adapting_by_steps
         device = self.base.precision.device
         with self.base.guarded(), explaining_memory(device, AdaptationError):
-            try:
-                return (yield from adapting(examples, recipe, begin, checkpoints, kept))
-            except Exception as error:
-                if not may_be_of_row(self.task, device, error):
-                    raise
-                own = replace(recipe, method=gradient_method(self.base.template, self.task))
-                start = yield from self.starting(examples, recipe if begin else own, begin=begin)
-                explained = yield from with_row(start, error)
-                if explained is error:
-                    raise
-                raise explained from error
+            work = adapting(
+                examples=examples, recipe=recipe, begin=begin, checkpoints=checkpoints, kept=kept
+            )
+            own = replace(recipe, method=gradient_method(self.base.template, self.task))
+            again = partial(self.starting, examples, recipe if begin else own, begin=begin)
+            return (yield from naming_row(work, again, task=self.task, device=device))
 
     def _adapting_by_steps(
         self,
