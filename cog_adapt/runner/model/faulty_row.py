@@ -21,6 +21,7 @@ _MOST_ROWS = 1_000  # a forward each, a tick each
 
 def naming_row(
     work: Generator[P, None, T],
+    *,
     again: Callable[[], Generator[None, None, Start]],
     task: Task,
     device: torch.device,
@@ -60,7 +61,8 @@ def _with_row(start: Start, error: Exception) -> Generator[None, None, Exception
     """
     trained, data, precision = start.trained, start.data, start.training.precision
     replica = serving_replica(trained.template, trained.tensors, trained.scales)
-    faulty, has_sound = 0, False
+    faulty = 0
+    has_sound = False
     for number, example in enumerate(data.examples[:_MOST_ROWS], 1):
         yield None
         try:

@@ -88,7 +88,8 @@ class LoadedModel:
 
     def resolved(self, recipe: Recipe, begin: Adapter | None = None) -> Recipe:
         """Fill in what the recipe leaves open (`resolve`); on any thread."""
-        return resolve(recipe, self.task, own_method(self.base.template, self.task), begin)
+        own = own_method(self.base.template, self.task)
+        return resolve(recipe, task=self.task, own=own, begin=begin)
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -115,9 +116,8 @@ class LoadedModel:
             work = adapting(
                 examples=examples, recipe=recipe, begin=begin, checkpoints=checkpoints, kept=kept
             )
-            own = replace(recipe, method=gradient_method(self.base.template, self.task))
-            again = partial(self.starting, examples, recipe if begin else own, begin=begin)
-            return (yield from naming_row(work, again, task=self.task, device=device))
+            again = partial(self.starting, examples, recipe, begin=begin)
+            return (yield from naming_row(work, again=again, task=self.task, device=device))
 
     def _adapting_by_steps(
         self,
@@ -133,9 +133,8 @@ class LoadedModel:
         if fitted is not None:
             return fitted
         tensors, report = yield from adapt_within_bounds(start)
-        adapter = self._adapter(start, tensors)
         used = replace(start.training.recipe, learning_rate=report.learning_rate)
-        return Adaptation(adapter, report=report, recipe=used, begin=begin)
+        return Adaptation(self._adapter(start, tensors), report=report, recipe=used, begin=begin)
 
     def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
@@ -180,11 +179,10 @@ class LoadedModel:
         return checkpoints.added_to(start) if checkpoints else start
 
     def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:
-        labels, method = tuple(start.data.labels), method or start.training.recipe.method
         return Adapter(
             tensors=tensors,
-            labels=labels,
-            method=method,
+            labels=tuple(start.data.labels),
+            method=method or start.training.recipe.method,
             base=self.base.digest,
             scales=start.trained.scales,
         )
@@ -209,9 +207,8 @@ class LoadedModel:
             given = replace(given, known=known, checkpoints=checkpoints)
             outcome = yield from adapt_automatically(given)
         if outcome is None:
-            own_recipe = replace(recipe, method=own)
             start = yield from self.starting(
-                examples, recipe=own_recipe, begin=None, checkpoints=checkpoints
+                examples, replace(recipe, method=own), checkpoints=checkpoints
             )
             start = start.with_kept_rows(kept).with_examples(decoded)
             start = replace(start, began=began)
