@@ -66,7 +66,7 @@ def _with_row(start: Start, error: Exception) -> Generator[None, None, Exception
     for number, example in enumerate(data.examples[:_MOST_ROWS], 1):
         yield None
         try:
-            pair = encode_examples(start.task, [example], data.labels, precision.device)
+            pair = encode_examples(start.task, [example], data.labels, device=precision.device)
             run_inference(example_loss(start.task), replica, precision, "no_grad", pair)
             has_sound = True
         except type(error):

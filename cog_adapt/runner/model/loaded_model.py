@@ -210,8 +210,7 @@ class LoadedModel:
             start = yield from self.starting(
                 examples, replace(recipe, method=own), checkpoints=checkpoints
             )
-            start = start.with_kept_rows(kept).with_examples(decoded)
-            start = replace(start, began=began)
+            start = replace(start.with_kept_rows(kept).with_examples(decoded), began=began)
             outcome = yield from adapt_without_features(start)
         if outcome.tensors is not None:
             adapter = self._adapter(start, outcome.tensors, outcome.report.method)
