@@ -51,7 +51,7 @@ WALKS = {
     "text": Walk("Adapt to 48 tickets", lambda output: _label(output, 1), "delivery"),
     "image": Walk("Label a boot from three pictures", _label, "boot"),
     "tabular": Walk("Adapt to three patients", lambda o: f"{o['predictions'][0]:.1f}", "140.2"),
-    "lm": Walk("Answer as three pairs do", "".join, "Team: delivery."),
+    "lm": Walk("Answer as three pairs do", "".join, "dinner | Sunday"),
     "speech": Walk(
         "Adapt to three sentences", lambda o: o["predictions"][0], "Sort the LoRA adapter."
     ),

@@ -8,6 +8,7 @@ The loss after the last step is not computed.
 
 import math
 import time
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 
@@ -73,22 +74,34 @@ def _watched(start: Start) -> Adapting:
     """Train; raise `_TooLong` if one of the first losses is multiplied."""
     state = start.resumption.state
     losses = [step.loss for step in state.steps] if state else []
-    with closing(adapt(start)) as work:
-        while True:
-            try:
-                tick = next(work)
-            except StopIteration as stop:
-                done: tuple[Tensors, AdaptationReport] = stop.value
-                return done
-            except NotFiniteError as error:
-                if not losses or len(losses) >= _WATCHED:  # the model's or the examples' own
-                    raise
-                raise _TooLong(_found(start, losses, math.nan)) from error
-            if isinstance(tick, Step) and len(losses) < _WATCHED:
-                losses.append(tick.loss)
-                if is_multiplied(losses[0], tick.loss):
-                    raise _TooLong(_found(start, losses[:-1], tick.loss))
+    try:
+        return (yield from _checked(start, losses))
+    except NotFiniteError as error:
+        if not losses or len(losses) >= _WATCHED:  # the model's or the examples' own
+            raise
+        raise _TooLong(_found(start, losses, math.nan)) from error
+
+
+def _checked(start: Start, losses: list[float]) -> Adapting:
+    done: list[tuple[Tensors, AdaptationReport]] = []
+
+    def ticks() -> Generator[Step | None, None, None]:
+        done.append((yield from adapt(start)))
+
+    with closing(ticks()) as work:
+        for tick in work:
+            _check(start, tick, losses)
             yield tick
+    return done[0]
+
+
+def _check(start: Start, tick: Step | None, losses: list[float]) -> None:
+    """Add one of the first losses; raise `_TooLong` if it is multiplied."""
+    if tick is None or len(losses) >= _WATCHED:
+        return
+    losses.append(tick.loss)
+    if is_multiplied(losses[0], tick.loss):
+        raise _TooLong(_found(start, losses[:-1], tick.loss))
 
 
 def _found(start: Start, losses: list[float], loss: float) -> TakenBack:

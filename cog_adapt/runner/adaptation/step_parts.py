@@ -76,7 +76,8 @@ class PartLimit:
         """Forget the steps after the first `steps`, which are taken again."""
         self.steps = steps
         if self.halved_at is not None and self.halved_at > steps:
-            self.halved_at, self.halved_to = None, 0
+            self.halved_at = None
+            self.halved_to = 0
 
     @property
     def is_due(self) -> bool:

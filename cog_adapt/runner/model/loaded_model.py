@@ -43,7 +43,7 @@ from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
 from cog_adapt.runner.model.adaptation_memory import admitted
-from cog_adapt.runner.model.faulty_row import may_be_of_row, with_row
+from cog_adapt.runner.model.faulty_row import naming_row
 from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
@@ -88,7 +88,8 @@ class LoadedModel:
 
     def resolved(self, recipe: Recipe, begin: Adapter | None = None) -> Recipe:
         """Fill in what the recipe leaves open (`resolve`); on any thread."""
-        return resolve(recipe, self.task, own_method(self.base.template, self.task), begin)
+        own = own_method(self.base.template, self.task)
+        return resolve(recipe, task=self.task, own=own, begin=begin)
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -112,17 +113,11 @@ class LoadedModel:
         adapting = self._adapting_automatically if automatic else self._adapting_by_steps
         device = self.base.precision.device
         with self.base.guarded(), explaining_memory(device, AdaptationError):
-            try:
-                return (yield from adapting(examples, recipe, begin, checkpoints, kept))
-            except Exception as error:
-                if not may_be_of_row(self.task, device, error):
-                    raise
-                own = replace(recipe, method=gradient_method(self.base.template, self.task))
-                start = yield from self.starting(examples, recipe if begin else own, begin=begin)
-                explained = yield from with_row(start, error)
-                if explained is error:
-                    raise
-                raise explained from error
+            work = adapting(
+                examples=examples, recipe=recipe, begin=begin, checkpoints=checkpoints, kept=kept
+            )
+            again = partial(self.starting, examples, recipe, begin=begin)
+            return (yield from naming_row(work, again=again, task=self.task, device=device))
 
     def _adapting_by_steps(
         self,
@@ -138,9 +133,8 @@ class LoadedModel:
         if fitted is not None:
             return fitted
         tensors, report = yield from adapt_within_bounds(start)
-        adapter = self._adapter(start, tensors)
         used = replace(start.training.recipe, learning_rate=report.learning_rate)
-        return Adaptation(adapter, report=report, recipe=used, begin=begin)
+        return Adaptation(self._adapter(start, tensors), report=report, recipe=used, begin=begin)
 
     def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
@@ -185,11 +179,10 @@ class LoadedModel:
         return checkpoints.added_to(start) if checkpoints else start
 
     def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:
-        labels, method = tuple(start.data.labels), method or start.training.recipe.method
         return Adapter(
             tensors=tensors,
-            labels=labels,
-            method=method,
+            labels=tuple(start.data.labels),
+            method=method or start.training.recipe.method,
             base=self.base.digest,
             scales=start.trained.scales,
         )
@@ -214,12 +207,10 @@ class LoadedModel:
             given = replace(given, known=known, checkpoints=checkpoints)
             outcome = yield from adapt_automatically(given)
         if outcome is None:
-            own_recipe = replace(recipe, method=own)
             start = yield from self.starting(
-                examples, recipe=own_recipe, begin=None, checkpoints=checkpoints
+                examples, replace(recipe, method=own), checkpoints=checkpoints
             )
-            start = start.with_kept_rows(kept).with_examples(decoded)
-            start = replace(start, began=began)
+            start = replace(start.with_kept_rows(kept).with_examples(decoded), began=began)
             outcome = yield from adapt_without_features(start)
         if outcome.tensors is not None:
             adapter = self._adapter(start, outcome.tensors, outcome.report.method)

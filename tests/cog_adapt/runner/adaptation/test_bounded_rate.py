@@ -138,7 +138,8 @@ def test_a_killed_run_whose_loss_grows_later_begins_again(model):
 
 def spoiled(model, monkeypatch, is_bad):
     """Let training losses of the task be infinite when `is_bad` says so."""
-    loss, calls = model.task.loss, list[None]()
+    loss = model.task.loss
+    calls: list[None] = []
 
     def changed(module, batch, targets):
         found = loss(module, batch, targets)
