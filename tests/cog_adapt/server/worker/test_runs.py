@@ -7,6 +7,7 @@ import pytest
 
 from cog_adapt.server.protocol import Beat, Finished, Log, Run
 from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.downloads import Downloads
 from cog_adapt.server.worker.runs import RunContext, stage_name
 from gradient_check.tests.present import NOT_USED
 
@@ -15,8 +16,8 @@ RUN = Run("p", b"{}", {})
 
 def context(send=print, last_words=tuple, **config):
     ends: Any = SimpleNamespace(send=send)
-    downloads: Any = "downloads"
-    given = (WorkerConfig("predict.py", **config), NOT_USED, downloads, ends)
+    made = WorkerConfig("predict.py", **config)
+    given = (made, NOT_USED, Downloads(made), ends)
     return RunContext(*given, last_words=last_words)
 
 
