@@ -42,6 +42,7 @@ test('how far it is: its place, or its step', () => {
 
 test('an error is said without the names of the server', () => {
   expect(plainError('Prediction failed: Async prediction failed: InputError: no labels')).toBe('no labels');
+  expect(plainError('Prediction failed: Prediction failed: ValueError: no')).toBe('no');
   expect(plainError('it was full')).toBe('it was full');
 });
 

@@ -97,7 +97,7 @@ export function progressOf({ metrics, input, queue_position: place }: RunRecord)
 
 /** Return an error without the names of the server's functions and exceptions. */
 export function plainError(error: string): string {
-  return error.replace(/^(Prediction|Training) failed: /, '').replace(/^Async (prediction|training) failed: /, '').replace(/^[A-Z]\w+: /, '');
+  return error.replace(/^((Async )?(Prediction|Training) failed: )+/i, '').replace(/^[A-Z]\w+: /, '');
 }
 
 /** Return a value in a few words: a number with as many digits as a reader needs, a row by its first fields. */

@@ -18,9 +18,8 @@ _HIDDEN_BY = """element => {
     if (each === element && (each.scrollWidth > each.clientWidth + 1))
       return 'its text is cut off';
   }
-  const [x, y] = [box.width / 4, box.height / 4];
-  for (const [left, top] of [[1, 1], [3, 1], [2, 2], [1, 3], [3, 3]]) {
-    const found = document.elementFromPoint(box.left + left * x, box.top + top * y);
+  for (const {left, top, width, height} of element.getClientRects()) {
+    const found = document.elementFromPoint(left + width / 2, top + height / 2);
     if (found && !element.contains(found) && !found.contains(element))
       return `it is covered by ${name(found)}`;
   }
