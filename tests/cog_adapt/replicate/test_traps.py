@@ -9,6 +9,7 @@ from replicate.client import Client
 from starlette.datastructures import Headers
 
 from cog_adapt.server.replicate.runs import read_wait
+from gradient_check.tests.present import present
 from tests.cog_adapt.replicate.site import ADA, BOB
 from tests.cog_adapt.waiting import wait_for
 
@@ -176,9 +177,13 @@ def test_13_errors_have_the_three_fields_that_clients_show(server, method, path,
     assert refused.headers["content-type"] == "application/problem+json"
 
 
-def test_15_progress_by_tqdm_is_read_from_the_logs(server):
-    made = create(server, prefer="wait", input={"text": "x"}).json()
-    assert made["logs"] == "reads\n"
+def test_15_clients_read_the_progress_that_tqdm_prints(server):
+    client = Client(api_token="ada-key", base_url=server.url)
+    with client._client:
+        made = client.predictions.create(model="o/n", input={"text": "tqdm"})
+        made.wait()
+    progress = present(made.progress)
+    assert (progress.current, progress.total) == (7568, 10000)
 
 
 def test_pages_can_be_narrowed_by_time(server):
