@@ -173,12 +173,12 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
     `}table(){return F`<examples-table .about=${this.inputId} .label=${this.field.label} .data=${this.rows} .columns=${this.columns}
       .target=${this.target??``} .labels=${this.labels} .marked=${this.marked} renames @rows-change=${this.edited}
       @column-rename=${e=>this.write(q(this.rows,new Map([e.detail])))}>
-    </examples-table>`}get problems(){return new Map([...Sn(this.rows,this.columns),...this.rowProblems])}get suspects(){return En(this.warnings,this.rows,this.target)}get marked(){return new Map([...this.suspects.map(({place:e,why:t})=>[e,t]),...this.problems])}marks(){let e=[...this.problems].sort(([e],[t])=>e-t),{suspects:t}=this;return e.length+t.length===0?I:F`<ul class="marks" role="status" aria-label="Rows to look at">
+    </examples-table>`}get problems(){return new Map([...Sn(this.rows,this.columns),...this.rowProblems])}get suspects(){return En(this.warnings,this.rows,this.target)}get marked(){return new Map([...this.suspects.map(({place:e,why:t})=>[e,t]),...this.problems])}marks(){let e=[...this.problems].sort(([e],[t])=>e-t),{suspects:t}=this;return e.length+t.length===0?I:F`<div role="status"><ul class="marks" aria-label="Rows to look at">
       ${e.slice(0,20).map(([e,t])=>F`<li class="problem">${this.rowLink(e)} ${t}</li>`)}
       ${t.map(e=>F`<li class="suspect">${this.rowLink(e.place)} ${e.why}
         <button type="button" class="small" @click=${()=>this.putRight([e])}>Change to ${e.label} and teach again</button></li>`)}
       ${t.length>1?F`<li><button type="button" class="small" @click=${()=>this.putRight(t)}>Change all ${t.length} and teach again</button></li>`:I}
-    </ul>`}rowLink(e){return F`<button type="button" class="link" @click=${()=>this.show(e)}>Row ${e+1}</button>:`}moreButtons(){return F`
+    </ul></div>`}rowLink(e){return F`<button type="button" class="link" @click=${()=>this.show(e)}>Row ${e+1}</button>:`}moreButtons(){return F`
       ${this.target!==null&&this.balance!==null?F`<button type="button" class="small" aria-pressed=${this.isLabelling}
             @click=${()=>this.isLabelling=!this.isLabelling}>Label by keyboard</button>`:I}
       <button type="button" class="small" @click=${()=>this.write([])}>Remove all</button>`}get expected(){return K(this.field.description)}get columns(){return rn(this.rows,this.expected)}get target(){return an(this.columns)}get balance(){return ln(this.rows,this.target)}get labels(){return(this.balance??[]).map(([e])=>e)}get count(){let{length:e}=this.rows;if(e===0)return``;let t=`${e.toLocaleString(`en`)} ${e===1?`example`:`examples`}`,n=this.balance?.length;return n?`${t}, ${n} ${n===1?`label`:`labels`}`:t}paste(e){let t=e.clipboardData?.getData(`text`)??``;(t.includes(`
