@@ -401,12 +401,12 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
       ${e===void 0?I:F`<div class="asked">${Xt(e)}</div>`}
       <div class="said">${this.said(t,n)}</div>
     </li>`}said(e,t){if(e.kind===`scores`)return this.scores(e,t?.kind===`scores`?t:null);if(e.kind===`number`)return $l(e.value,t);let n=t!==null&&!yi(e,t);return F`${eu(e)}
-      ${n?F`<div class="was"><span class="quiet">before</span> ${eu(t)}</div>`:I}`}scores(e,t){let n=new Map(t?.scores),r=t!==null&&t.label!==e.label,i=this.answers.length>Yl?1:Jl,a=e.scores.filter(([n],a)=>a<i||n===e.label||r&&n===t.label),o=e.scores.filter(e=>!a.includes(e)),s=r=>Ql(r,n.get(r[0]),e.label,t?.label);return F`
-      ${i>1?F`<p class="headline"><strong class="answer-label">${e.label.slice(0,200)}</strong>
+      ${n?F`<div class="was"><span class="quiet">before</span> ${eu(t)}</div>`:I}`}scores(e,t){let n=new Map(t?.scores),r=t!==null&&t.label!==e.label,{length:i}=this.answers,a=i===1?Jl:i<=Yl?Yl:1,o=e.scores.filter(([n],i)=>i<a||n===e.label||r&&n===t.label),s=e.scores.filter(e=>!o.includes(e)),c=r=>Ql(r,n.get(r[0]),e.label,t?.label);return F`
+      ${a>1?F`<p class="headline"><strong class="answer-label">${e.label.slice(0,200)}</strong>
             ${r?F`<span class="was-label">was <s>${t.label.slice(0,200)}</s></span>`:I}</p>`:I}
-      <ul class="scores">${a.map(s)}</ul>
-      ${o.length===0?I:F`<details class="more-scores"><summary>${o.length} more</summary>
-            <ul class="scores">${o.slice(0,ql).map(s)}</ul>
+      <ul class="scores">${o.map(c)}</ul>
+      ${s.length===0?I:F`<details class="more-scores"><summary>${s.length} more</summary>
+            <ul class="scores">${s.slice(0,ql).map(c)}</ul>
           </details>`}
     `}};W([B({attribute:!1})],Zl.prototype,`input`,void 0),W([B({attribute:!1})],Zl.prototype,`answers`,void 0),W([B({attribute:!1})],Zl.prototype,`untaught`,void 0),Zl=W([z(`answer-list`)],Zl);function Ql([e,t],n,r,i){let a=e=>`${Math.min(1,Math.max(0,e))*100}%`,o=e===r,s=e===i&&!o;return F`<li class="score ${o?`is-answer`:``} ${s?`was-answer`:``}">
     <span class="score-name" title=${e}>${s?F`<span class="visually-hidden">was </span>`:I}${e.slice(0,200)}</span>
