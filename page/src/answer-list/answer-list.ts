@@ -9,8 +9,8 @@ import { askedInput } from './asked-input';
 import { askedOf, isSame, numberText, percent, readingOf, type Reading } from './readings';
 
 const MOST_ANSWERS = 100;
-const MOST_SCORES = 6;
-const FEW = 3; // so many answers have room for all of their scores
+const SCORES_OF_ONE = 6;
+const FEW = 3; // so many answers have room for as many scores each
 const MOST_TEXT = 10_000;
 
 /** Answers beside their inputs, each as what it is; what teaching changed stands beside it. */
@@ -69,7 +69,8 @@ export class AnswerList extends LightElement {
   private scores(answer: Reading & { kind: 'scores' }, was: (Reading & { kind: 'scores' }) | null): TemplateResult {
     const before = new Map(was?.scores);
     const isChanged = was !== null && was.label !== answer.label;
-    const most = this.answers.length > FEW ? 1 : MOST_SCORES;
+    const { length } = this.answers;
+    const most = length === 1 ? SCORES_OF_ONE : length <= FEW ? FEW : 1;
     const first = answer.scores.filter(
       ([name], place) => place < most || name === answer.label || (isChanged && name === was.label),
     );

@@ -129,14 +129,14 @@ export class ExamplesEditor extends FieldElement {
     const problems = [...this.problems].sort(([one], [other]) => one - other);
     const { suspects } = this;
     if (problems.length + suspects.length === 0) return nothing;
-    return html`<ul class="marks" role="status" aria-label="Rows to look at">
+    return html`<div role="status"><ul class="marks" aria-label="Rows to look at">
       ${problems.slice(0, 20).map(([place, said]) => html`<li class="problem">${this.rowLink(place)} ${said}</li>`)}
       ${suspects.map((each) => html`<li class="suspect">${this.rowLink(each.place)} ${each.why}
         <button type="button" class="small" @click=${() => this.putRight([each])}>Change to ${each.label} and teach again</button></li>`)}
       ${suspects.length > 1
         ? html`<li><button type="button" class="small" @click=${() => this.putRight(suspects)}>Change all ${suspects.length} and teach again</button></li>`
         : nothing}
-    </ul>`;
+    </ul></div>`;
   }
 
   private rowLink(place: number): TemplateResult {

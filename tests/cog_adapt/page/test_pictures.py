@@ -25,6 +25,7 @@ TEXTS = [
     "Could you add a button that archives all read messages?",
 ]
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 380, "height": 800}
+TALL = {"width": 1280, "height": 960}  # the curve is in it
 MOST_BYTES, FRAMES = 600_000, 120
 LAST_MS, FIRST_MS, MOST_MS = 4000, 1500, 400
 ENDED = "document.querySelector('#predict [data-phase]').dataset.phase === 'succeeded'"
@@ -66,9 +67,9 @@ def moving(frames: list[Image.Image]) -> bytes:
 
 
 def test_a_moving_picture_of_the_page_while_a_model_adapts(visit, template):
-    page = visit(template.url, viewport=WIDE)
+    page = visit(template.url, viewport=TALL)
     frames = [frame(page)]
-    asked(page, seed=11)
+    asked(page, seed=41)  # with this seed gradient steps answer best, so there is a curve
     expect(page.locator("examples-table")).to_be_visible()
     frames.append(frame(page))
     run(page)
@@ -76,6 +77,7 @@ def test_a_moving_picture_of_the_page_while_a_model_adapts(visit, template):
         frames.append(frame(page))
         page.wait_for_timeout(250)
     until_ended(page, "succeeded")
+    expect(page.locator("loss-chart canvas")).to_be_visible()
     page.evaluate("() => new Promise(requestAnimationFrame)")
     frames.append(frame(page))
     animation = moving(frames)
@@ -87,7 +89,7 @@ def test_a_moving_picture_of_the_page_while_a_model_adapts(visit, template):
 @pytest.mark.parametrize("window", [WIDE, NARROW], ids=["1280", "380"])
 def test_pictures_of_the_main_screen(visit, template, window, scheme):
     page = visit(template.url, viewport=window, color_scheme=scheme)
-    asked(page, seed=12)
+    asked(page, seed=22)
     run(page)
     until_ended(page, "succeeded")
     page.screenshot(path=IMAGES / f"page-answer-{window['width']}-{scheme}.png")

@@ -175,12 +175,12 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
     `}table(){return P`<examples-table .about=${this.inputId} .label=${this.field.label} .data=${this.rows} .columns=${this.columns}
       .target=${this.target??``} .labels=${this.labels} .marked=${this.marked} renames @rows-change=${this.edited}
       @column-rename=${e=>this.write(cn(this.rows,new Map([e.detail])))}>
-    </examples-table>`}get problems(){return new Map([...Cn(this.rows,this.columns),...this.rowProblems])}get suspects(){return Dn(this.warnings,this.rows,this.target)}get marked(){return new Map([...this.suspects.map(({place:e,why:t})=>[e,t]),...this.problems])}marks(){let e=[...this.problems].sort(([e],[t])=>e-t),{suspects:t}=this;return e.length+t.length===0?F:P`<ul class="marks" role="status" aria-label="Rows to look at">
+    </examples-table>`}get problems(){return new Map([...Cn(this.rows,this.columns),...this.rowProblems])}get suspects(){return Dn(this.warnings,this.rows,this.target)}get marked(){return new Map([...this.suspects.map(({place:e,why:t})=>[e,t]),...this.problems])}marks(){let e=[...this.problems].sort(([e],[t])=>e-t),{suspects:t}=this;return e.length+t.length===0?F:P`<div role="status"><ul class="marks" aria-label="Rows to look at">
       ${e.slice(0,20).map(([e,t])=>P`<li class="problem">${this.rowLink(e)} ${t}</li>`)}
       ${t.map(e=>P`<li class="suspect">${this.rowLink(e.place)} ${e.why}
         <button type="button" class="small" @click=${()=>this.putRight([e])}>Change to ${e.label} and teach again</button></li>`)}
       ${t.length>1?P`<li><button type="button" class="small" @click=${()=>this.putRight(t)}>Change all ${t.length} and teach again</button></li>`:F}
-    </ul>`}rowLink(e){return P`<button type="button" class="link" @click=${()=>this.show(e)}>Row ${e+1}</button>:`}moreButtons(){return P`
+    </ul></div>`}rowLink(e){return P`<button type="button" class="link" @click=${()=>this.show(e)}>Row ${e+1}</button>:`}moreButtons(){return P`
       ${this.target!==null&&this.balance!==null?P`<button type="button" class="small" aria-pressed=${this.isLabelling}
             @click=${()=>this.isLabelling=!this.isLabelling}>Label by keyboard</button>`:F}
       <button type="button" class="small" @click=${()=>this.write([])}>Remove all</button>`}get expected(){return rn(this.field.description)}get columns(){return an(this.rows,this.expected)}get target(){return on(this.columns)}get balance(){return un(this.rows,this.target)}get labels(){return(this.balance??[]).map(([e])=>e)}get count(){let{length:e}=this.rows;if(e===0)return``;let t=`${e.toLocaleString(`en`)} ${e===1?`example`:`examples`}`,n=this.balance?.length;return n?`${t}, ${n} ${n===1?`label`:`labels`}`:t}paste(e){let t=e.clipboardData?.getData(`text`)??``;(t.includes(`
@@ -423,12 +423,12 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
       ${e===void 0?F:P`<div class="asked">${Zt(e)}</div>`}
       <div class="said">${this.said(t,n)}</div>
     </li>`}said(e,t){if(e.kind===`scores`)return this.scores(e,t?.kind===`scores`?t:null);if(e.kind===`number`)return sd(e.value,t);let n=t!==null&&!Da(e,t);return P`${cd(e)}
-      ${n?P`<div class="was"><span class="quiet">before</span> ${cd(t)}</div>`:F}`}scores(e,t){let n=new Map(t?.scores),r=t!==null&&t.label!==e.label,i=this.answers.length>rd?1:nd,a=e.scores.filter(([n],a)=>a<i||n===e.label||r&&n===t.label),o=e.scores.filter(e=>!a.includes(e)),s=r=>od(r,n.get(r[0]),e.label,t?.label);return P`
-      ${i>1?P`<p class="headline"><strong class="answer-label">${e.label.slice(0,200)}</strong>
+      ${n?P`<div class="was"><span class="quiet">before</span> ${cd(t)}</div>`:F}`}scores(e,t){let n=new Map(t?.scores),r=t!==null&&t.label!==e.label,{length:i}=this.answers,a=i===1?nd:i<=rd?rd:1,o=e.scores.filter(([n],i)=>i<a||n===e.label||r&&n===t.label),s=e.scores.filter(e=>!o.includes(e)),c=r=>od(r,n.get(r[0]),e.label,t?.label);return P`
+      ${a>1?P`<p class="headline"><strong class="answer-label">${e.label.slice(0,200)}</strong>
             ${r?P`<span class="was-label">was <s>${t.label.slice(0,200)}</s></span>`:F}</p>`:F}
-      <ul class="scores">${a.map(s)}</ul>
-      ${o.length===0?F:P`<details class="more-scores"><summary>${o.length} more</summary>
-            <ul class="scores">${o.slice(0,td).map(s)}</ul>
+      <ul class="scores">${o.map(c)}</ul>
+      ${s.length===0?F:P`<details class="more-scores"><summary>${s.length} more</summary>
+            <ul class="scores">${s.slice(0,td).map(c)}</ul>
           </details>`}
     `}};U([z({attribute:!1})],ad.prototype,`input`,void 0),U([z({attribute:!1})],ad.prototype,`answers`,void 0),U([z({attribute:!1})],ad.prototype,`untaught`,void 0),ad=U([R(`answer-list`)],ad);function od([e,t],n,r,i){let a=e=>`${Math.min(1,Math.max(0,e))*100}%`,o=e===r,s=e===i&&!o;return P`<li class="score ${o?`is-answer`:``} ${s?`was-answer`:``}">
     <span class="score-name" title=${e}>${s?P`<span class="visually-hidden">was </span>`:F}${e.slice(0,200)}</span>
