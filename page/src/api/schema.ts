@@ -208,7 +208,7 @@ export interface paths {
         post?: never;
         /**
          * Delete
-         * @description Forget all runs of an owner of the kinds that the key opens; `-`: runs without an owner.
+         * @description Forget an owner's uploads, and runs of the kinds that the key opens; `-`: of no owner.
          */
         delete: operations["owners.data.delete"];
         options?: never;

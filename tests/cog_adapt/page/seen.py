@@ -13,7 +13,8 @@ _UNSEEN = """element => {
   for (const [across, down] of [[0.5, 0.5], [0.1, 0.2], [0.9, 0.2], [0.1, 0.8], [0.9, 0.8]]) {
     const [x, y] = [box.left + across * box.width, box.top + down * box.height];
     const found = document.elementFromPoint(x, y);
-    if (!found || !element.contains(found)) return `${found?.outerHTML.slice(0, 120)} covers it`;
+    const isItsOwn = found && (element.contains(found) || found.contains(element));
+    if (!isItsOwn) return `${found?.outerHTML.slice(0, 120)} covers it`;
   }
   const isCut = ['hidden', 'clip'].includes(getComputedStyle(element).overflowX);
   return isCut && element.scrollWidth > element.clientWidth + 1 ? 'its text is cut off' : '';

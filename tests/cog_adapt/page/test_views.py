@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.cog_adapt.page.visible import assert_visible
+from tests.cog_adapt.page.seen import expect_seen
 
 EXAMPLES = [{"text": "Where is it?", "label": "delivery"}, {"text": "Money!", "label": "refund"}]
 ROW = {"age": 66.0, "bmi": 26.2, "bp": 114.0, "tc": 255.0, "ldl": 185.0}
@@ -41,7 +41,7 @@ def listed(visit, server):
             entry = page.locator(".entry", has=page.locator(f"a[href$='/{name}']"))
             entry.scroll_into_view_if_needed()
             for each in words:
-                assert_visible(entry.get_by_text(each, exact=True).first)
+                expect_seen(entry.get_by_text(each, exact=True).first)
             return entry
 
         return seen
@@ -53,8 +53,8 @@ def listed(visit, server):
 def test_what_was_asked_and_answered_is_seen_with_its_status_and_age(listed, width):
     seen = listed("predictions", width)
     entry = seen("of-a-text", "Where is my parcel?", "delivery", "73%", "succeeded")
-    assert_visible(entry.locator("time"))
-    assert_visible(seen("of-a-picture", "delivery").get_by_role("img", name="picture"))
+    expect_seen(entry.locator("time"))
+    expect_seen(seen("of-a-picture", "delivery").get_by_role("img", name="picture"))
     seen("of-a-row", "age 66 · bmi 26.2 · bp 114 · ldl 185 · 1 more", "124.8")
     seen("taught", "was refund", "taught 2 examples of delivery, refund", "steps 3")
     seen("failed", "the text is out of order", "failed")
@@ -72,7 +72,7 @@ def test_the_header_of_a_narrow_screen_is_low_and_whole(visit, server):
     header = page.locator("header")
     assert header.bounding_box()["height"] <= 64
     for each in [*header.get_by_role("link").all(), header.get_by_role("button")]:
-        assert_visible(each)
+        expect_seen(each)
 
 
 @WIDTHS
@@ -82,7 +82,7 @@ def test_six_numbers_with_units_come_first_and_the_rest_is_folded(visit, server,
     figures = page.locator(".figure")
     expect(figures).to_have_count(6)
     for each in figures.all():
-        assert_visible(each)
+        expect_seen(each)
     for words in ("of 1,000 requests at most", "slots", "p99", "model", "for records", "up "):
         expect(page.locator(".six")).to_contain_text(words)
     expect(page.locator("server-view table")).to_be_hidden()
@@ -119,10 +119,10 @@ def test_an_adapter_says_what_it_was_taught_and_is_downloaded_for_peft(visit, ad
     card = page.locator(".adapter", has_text="support@v1")
     card.scroll_into_view_if_needed()
     for words in ("8 examples, 2 labels", "delivery, refund", "method head", "shared with ada"):
-        assert_visible(card.get_by_text(words, exact=True))
-    assert_visible(card.get_by_text(re.compile("expected accuracy|was not estimated")))
+        expect_seen(card.get_by_text(words, exact=True))
+    expect_seen(card.get_by_text(re.compile("expected accuracy|was not estimated")))
     for name in ("Use", "Download", "PEFT", "Remove"):
-        assert_visible(card.get_by_text(name, exact=True))
+        expect_seen(card.get_by_text(name, exact=True))
     with page.expect_download() as download:
         card.get_by_role("button", name="Download support@v1 for PEFT").click()
     assert download.value.suggested_filename.endswith(".zip")
@@ -138,22 +138,22 @@ def test_comparing_has_a_column_of_the_base_and_marks_what_differs(visit, adapte
     page.get_by_role("button", name="Compare", exact=True).click()
     at_a_glance = page.get_by_text("1 of 1 input has different answers.")
     at_a_glance.evaluate("each => each.scrollIntoView()")
-    assert_visible(at_a_glance)
-    assert_visible(page.get_by_role("columnheader", name="the base"))
+    expect_seen(at_a_glance)
+    expect_seen(page.get_by_role("columnheader", name="the base"))
     cells = page.locator("adapter-compare td")
     expect(cells).to_have_count(3)
     for each in cells.all():
-        assert_visible(each)
-    assert_visible(page.locator("adapter-compare td.differs strong").first)
+        expect_seen(each)
+    expect_seen(page.locator("adapter-compare td.differs strong").first)
 
 
 @WIDTHS
 def test_the_self_test_says_its_verdict_first_and_what_is_not_proved(visit, template, width):
     viewport = {"width": width, "height": 900}
     page = visit(f"{template.url}#/self-test", until=".verdict", viewport=viewport)
-    assert_visible(page.get_by_text("Gradients flow", exact=True))
-    assert_visible(page.get_by_text(re.compile(r"All \d+ checks passed in")))
-    assert_visible(page.get_by_text(re.compile("the gradient exists, but its effect")))
+    expect_seen(page.get_by_text("Gradients flow", exact=True))
+    expect_seen(page.get_by_text(re.compile(r"All \d+ checks passed in")))
+    expect_seen(page.get_by_text(re.compile("the gradient exists, but its effect")))
     expect(page.locator("selftest-view table").first).to_be_hidden()
     page.locator(".checks summary").first.click()
     expect(page.locator("selftest-view table").first).to_be_visible()
