@@ -10,12 +10,14 @@ _UNSEEN = """element => {
   if (box.width === 0 || box.height === 0) return 'it has no size';
   if (box.left < 0 || box.top < 0 || box.right > innerWidth || box.bottom > innerHeight)
     return `its edges are ${edges} in a window of ${innerWidth} x ${innerHeight}`;
-  for (const [across, down] of [[0.5, 0.5], [0.1, 0.2], [0.9, 0.2], [0.1, 0.8], [0.9, 0.8]]) {
-    const [x, y] = [box.left + across * box.width, box.top + down * box.height];
-    const found = document.elementFromPoint(x, y);
-    const isItsOwn = found && (element.contains(found) || found.contains(element));
-    if (!isItsOwn) return `${found?.outerHTML.slice(0, 120)} covers it`;
-  }
+  const points = [[0.5, 0.5], [0.1, 0.2], [0.9, 0.2], [0.1, 0.8], [0.9, 0.8]];
+  for (const line of element.getClientRects())  // a text that is wrapped has one for each line
+    for (const [across, down] of points) {
+      const [x, y] = [line.left + across * line.width, line.top + down * line.height];
+      const found = document.elementFromPoint(x, y);
+      const isItsOwn = found && (element.contains(found) || found.contains(element));
+      if (!isItsOwn) return `${found?.outerHTML.slice(0, 120)} covers it`;
+    }
   const isCut = ['hidden', 'clip'].includes(getComputedStyle(element).overflowX);
   return isCut && element.scrollWidth > element.clientWidth + 1 ? 'its text is cut off' : '';
 }"""
