@@ -26,8 +26,8 @@ _LONG = (
     (re.compile(r"(?<=\[)-?[\d.]+(?:,-?[\d.]+)+(?=\])"), "…"),
     (re.compile(r'(?<=,")best_step".*?(?="method")'), "…"),
     (re.compile(r'(?<="level":")(?:quick|full)(?=")'), "…"),  # of the self-test: by earlier passes
-    (re.compile(r"\n?Loading weights:.*\n?"), ""),
     (re.compile(r'(?<="logs":")[^"]{60,}(?=")'), "…"),
+    (re.compile(r"\n?Loading weights:.*\n?"), ""),
 )
 
 

@@ -74,6 +74,7 @@ def test_another_word_is_refused(tmp_path):
 def test_in_a_project_its_own_environment_and_package_are_used(tmp_path):
     venv.create(tmp_path / ".venv", with_pip=False)
     (tmp_path / "cog_adapt").mkdir()
+    (tmp_path / "cog_adapt" / "__init__.py").touch()
     (tmp_path / "cog_adapt" / "__main__.py").write_text(
         "import sys\nprint(sys.prefix, *sys.argv[1:])\n"
     )

@@ -70,7 +70,7 @@ def cut_in_the_last_run(monkeypatch, gradients_win):
                 ahead[0] += 2 * HOUR * (is_bounded and progress.number == CUT_AT - 1)
             yield progress
 
-    monkeypatch.setattr(auto, "adapt", noted)
+    monkeypatch.setattr(auto, "adapt_within_bounds", noted)
     return taken
 
 

@@ -183,7 +183,7 @@ def test_a_fold_takes_half_of_the_steps_and_one_at_least(model, monkeypatch):
         taken.append((run.training.recipe.max_steps, len(run.data.examples)))
         return adapt(run)
 
-    monkeypatch.setattr(module, "adapt", noted)
+    monkeypatch.setattr(module, "adapt_within_bounds", noted)
     finished(cross_answers(given(model, separated(30), FEW_STEPS, 0.0), NO_WRONG_LABELS))
     finished(
         cross_answers(

@@ -81,7 +81,7 @@ def noted_starts(monkeypatch):
         starts.append(start)
         return adapt(start)
 
-    monkeypatch.setattr(auto, "adapt", noted)
+    monkeypatch.setattr(auto, "adapt_within_bounds", noted)
     return starts
 
 
@@ -149,7 +149,7 @@ def test_gradients_answer_calibrated_on_what_they_had_not_seen(model, monkeypatc
         return tensors, report
 
     real = adapt
-    monkeypatch.setattr(auto, "adapt", noted)
+    monkeypatch.setattr(auto, "adapt_within_bounds", noted)
     _, outcome = drained(adapt_automatically(found))
     ((start, tensors),) = runs
     assert len(start.data.examples) == len(CLEAR)
@@ -214,7 +214,7 @@ def beginnings(monkeypatch):
         starts.append(start)
         return adapt(start)
 
-    monkeypatch.setattr(cross_answers_module, "adapt", noted)
+    monkeypatch.setattr(cross_answers_module, "adapt_within_bounds", noted)
     return starts
 
 
@@ -355,7 +355,7 @@ def test_without_an_estimate_the_steps_have_what_is_left_of_the_budget(model, mo
         starts.append(start)
         return adapt(start)
 
-    monkeypatch.setattr(auto, "adapt", noted)
+    monkeypatch.setattr(auto, "adapt_within_bounds", noted)
     drained(adapt_automatically(found))
     left = starts[0].training.recipe.budget_seconds
     assert left is not None

@@ -12,7 +12,7 @@ import torch
 
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.config import Recipe
-from cog_adapt.runner.errors import AdaptationError, AdapterNotFound
+from cog_adapt.runner.errors import AdaptationError, AdapterNotFound, NotFiniteError
 from cog_adapt.runner.known.adaptation_key import input_digests
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.storage.index import place_of
@@ -247,7 +247,7 @@ def test_it_fails_for_all_with_the_same_error_and_is_not_kept(runner, asker):
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     errors = asyncio.run(asked())
-    assert {type(error) for error in errors} == {AdaptationError}
+    assert {type(error) for error in errors} == {NotFiniteError}
     assert len({str(error) for error in errors}) == 1
     runner.task.fault = None
     assert asker.now().report["known"] is False
