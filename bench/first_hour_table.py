@@ -23,7 +23,7 @@ def write_table(
     names = list(dict.fromkeys(name for each in found.values() for name in each["seconds"]))
     rows = [[name, *(_seconds(each, name) for each in found.values())] for name in names]
     total = [f"{each['to_the_answer']:.0f}" for each in found.values()]
-    answers = [each["answers"]["curl"] for each in found.values()]
+    answers = [each["answers"]["curl"].replace("|", "\\|") for each in found.values()]
     table = [
         ["step", *found],
         ["---", *("---:" for _ in found)],
