@@ -82,7 +82,9 @@ class Connection:
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise refused_url(url, error) from error
         except httpx2.TransportError as error:
-            raise Unreachable(f"{url} cannot be reached: {error}") from error
+            raise Unreachable(
+                f"{url} cannot be reached: {error}. Does the server run there?"
+            ) from error
 
     async def read(self, call: Call) -> httpx2.Response:
         """Send a request; return its answer, whatever its status, read whole."""

@@ -3,7 +3,7 @@
 import base64
 import json
 import mimetypes
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,11 +16,26 @@ def encode_inputs(inputs: Mapping[str, Any], most_bytes: int) -> bytes:
     Raises:
         RefusedInput: a file cannot be read, the files are too large, or a value is no JSON.
     """
-    body = {"input": _Files(most_bytes).placed(inputs, ())}
+    files = _Files(most_bytes)
+    found = {name: files.placed(value, (name,)) for name, value in inputs.items()}
     try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise RefusedInput([Problem("input", inputs, f"a value is no JSON: {error}")]) from error
+        return _json({"input": found})
+    except (TypeError, ValueError):
+        raise RefusedInput([*_no_json(found)]) from None
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _no_json(inputs: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the inputs that cannot be written as JSON."""
+    for name, value in inputs.items():
+        try:
+            _json({name: value})
+        except (TypeError, ValueError) as error:
+            reason = f"it is no JSON: {error}. Send texts, numbers, lists, dicts, or a Path."
+            yield Problem(str(name), value, reason)
 
 
 def data_uri(path: Path, content: bytes) -> str:

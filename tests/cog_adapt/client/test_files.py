@@ -29,8 +29,8 @@ def test_files_of_a_request_have_a_limit_together(tmp_path):
 
 @pytest.mark.parametrize("value", [{1, 2}, float("nan"), b"bytes"])
 def test_what_is_no_json_is_refused(value):
-    with pytest.raises(RefusedInput, match="^input: a value is no JSON"):
-        encode_inputs({"a": value}, 1)
+    with pytest.raises(RefusedInput, match="^a: it is no JSON: .*Send texts"):
+        encode_inputs({"b": 1, "a": value}, 1)
 
 
 def test_a_file_that_is_not_there_is_refused_with_its_field(tmp_path):
