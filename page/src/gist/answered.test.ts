@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Json, RunRecord } from '../api/types';
-import { answersOf, learntOf, percent, plainError, progressOf, short } from './answered';
+import { answersOf, learntOf, percent, progressOf, short } from './answered';
 
 const run = (given: object): RunRecord => ({ id: 'one', status: 'succeeded', ...given }) as RunRecord;
 
@@ -38,12 +38,6 @@ test('what was learnt is said from the report, or from the receipt where the out
 test('how far it is: its place, or its step', () => {
   expect(progressOf(run({ queue_position: 3 }))).toBe('place 3 of the queue');
   expect(progressOf(run({ input: { steps: 2000 }, metrics: { adaptation: { step: 12, loss: 0.5 } } }))).toBe('step 12 of 2,000, loss 0.50');
-});
-
-test('an error is said without the names of the server', () => {
-  expect(plainError('Prediction failed: Async prediction failed: InputError: no labels')).toBe('no labels');
-  expect(plainError('Prediction failed: Prediction failed: ValueError: no')).toBe('no');
-  expect(plainError('it was full')).toBe('it was full');
 });
 
 test('numbers and rows are short', () => {

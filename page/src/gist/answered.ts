@@ -95,11 +95,6 @@ export function progressOf({ metrics, input, queue_position: place }: RunRecord)
   return `step ${step.toLocaleString('en')}${of}${typeof loss === 'number' ? `, loss ${loss.toFixed(2)}` : ''}`;
 }
 
-/** Return an error without the names of the server's functions and exceptions. */
-export function plainError(error: string): string {
-  return error.replace(/^((Async )?(Prediction|Training) failed: )+/i, '').replace(/^[A-Z]\w+: /, '');
-}
-
 /** Return a value in a few words: a number with as many digits as a reader needs, a row by its first fields. */
 export function short(value: Json): string {
   if (typeof value === 'number') return value.toLocaleString('en', { maximumSignificantDigits: Math.abs(value) >= 1000 ? 6 : 4 });

@@ -40,7 +40,7 @@ test('a training says what it was taught and what it has learnt', () => {
 });
 
 test('one that failed says why, one that runs how far it is', () => {
-  expect(words(show({ status: 'failed', error: 'Prediction failed: ValueError: no' }), '.gist-problem')).toEqual(['no']);
+  expect(words(show({ status: 'failed', error: 'Prediction failed: ValueError: no' }), '.gist-problem')).toEqual(['No']);
   expect(words(show({ status: 'starting', queue_position: 2 }), '.gist-note')).toEqual(['place 2 of the queue']);
 });
 

@@ -2,7 +2,8 @@
 import { html, nothing, type TemplateResult } from 'lit';
 import type { Json, Kind, RunRecord, Values } from '../api/types';
 import { referenceOf } from '../output-value/media';
-import { answersOf, learntOf, percent, plainError, progressOf, short, type Answer } from './answered';
+import { plainError } from '../runs/messages';
+import { answersOf, learntOf, percent, progressOf, short, type Answer } from './answered';
 import { askedOf, type Asked, type Known } from './asked';
 
 const MOST_TEXT = 280;

@@ -5,6 +5,7 @@ test.each([
   ['Prediction failed: Async prediction failed: InputError: no input.', 'No input.'],
   ['Prediction failed: ValueError: 3 is odd', '3 is odd'],
   ['Training failed: InputError: none', 'None'],
+  ['Prediction failed: Prediction failed: ValueError: no', 'No'],
   ['queue full: wait', 'queue full: wait'],
 ])('a failure is said without what the server calls it: %s', (error, said) => {
   expect(plainError(error)).toBe(said);

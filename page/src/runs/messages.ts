@@ -9,7 +9,7 @@ export interface Fault {
 
 /** Return a failure without the names of the server's functions and exceptions. */
 export function plainError(error: string): string {
-  const inside = error.replace(/^(Prediction|Training) failed: /, '').replace(/^Async (prediction|training) failed: /, '');
+  const inside = error.replace(/^((Async )?(prediction|training) failed: )+/i, '');
   const isOfServer = inside !== error;
   return isOfServer ? capital(inside.replace(/^[A-Z]\w+: /, '')) : error;
 }

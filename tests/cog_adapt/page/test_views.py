@@ -57,7 +57,7 @@ def test_what_was_asked_and_answered_is_seen_with_its_status_and_age(listed, wid
     expect_seen(seen("of-a-picture", "delivery").get_by_role("img", name="picture"))
     seen("of-a-row", "age 66 · bmi 26.2 · bp 114 · ldl 185 · 1 more", "124.8")
     seen("taught", "was refund", "taught 2 examples of delivery, refund", "steps 3")
-    seen("failed", "the text is out of order", "failed")
+    seen("failed", "The text is out of order", "failed")
     expect(entry).not_to_contain_text("{")
 
 
