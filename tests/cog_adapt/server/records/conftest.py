@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine, event
 
-from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
+from bench.postgres import Cluster, find_binaries
 from tests.cog_adapt.server.records.home import Home
 
 

@@ -1,4 +1,4 @@
-"""A private PostgreSQL for tests, on a Unix socket of its own."""
+"""A private PostgreSQL for tests and benchmarks, on a Unix socket of its own."""
 
 import os
 import shutil
@@ -7,18 +7,21 @@ import tempfile
 from pathlib import Path
 
 import psycopg
-import pytest
 
 
 def find_binaries() -> Path | None:
-    """Debian's newest, or what is on the PATH."""
+    """Return the folder of Debian's newest programs, or of those on the PATH; None without any."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     found = debian[-1] if debian else shutil.which("initdb")
     return Path(found).parent if found else None
 
 
 class Cluster:
-    """Started when made. PostgreSQL does not run as root: there it runs as `postgres`."""
+    """A database server, started when made. Root starts it as the user `postgres`.
+
+    Raises:
+        RuntimeError: one of its programs failed; the message has the log.
+    """
 
     def __init__(self, binaries: Path) -> None:
         self._binaries = binaries
@@ -29,15 +32,16 @@ class Cluster:
         self.start()
 
     def start(self) -> None:
+        """Start the server, and wait until it answers."""
         options = f"-k {self.folder} -c listen_addresses= -c fsync=off"
         self._run("pg_ctl", "-w", "-l", str(self.folder / "log"), "-o", options, "start")
 
     def stop(self) -> None:
-        """As a crash does: without a word to the clients."""
+        """Stop the server as a crash does, without a word to its clients."""
         self._run("pg_ctl", "-w", "-m", "immediate", "stop")
 
     def empty(self) -> str:
-        """The URL of its one database, with nothing in it."""
+        """Return the URL of its one database, emptied."""
         place = f"host={self.folder} user=postgres dbname=postgres"
         with psycopg.connect(place) as connection:
             connection.execute("DROP SCHEMA public CASCADE")
@@ -45,6 +49,7 @@ class Cluster:
         return f"postgresql://postgres@/postgres?host={self.folder}"
 
     def remove(self) -> None:
+        """Stop the server, and remove its files."""
         self.stop()
         shutil.rmtree(self.folder)
 
@@ -58,4 +63,4 @@ class Cluster:
                 command, stdout=output, stderr=output, cwd="/", timeout=60, check=False
             )
         if done.returncode:
-            pytest.fail(f"{program} failed: {log.read_text()}")
+            raise RuntimeError(f"{program} failed: {log.read_text()}")

@@ -1,0 +1,90 @@
+"""Sends a thousand mixed requests to three servers of one PostgreSQL that are killed in turn.
+
+Predictions, adaptations, trainings, streams, webhooks and cancels, most with `retries`: each must
+have one final state and at most one `completed` webhook; no owner may see another's; of equal
+adaptations never two may run at once.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.postgres import Cluster, find_binaries
+from bench.report import Columns, Report, arguments, console
+from bench.storm.clients import Clients
+from bench.storm.judge import broken_promises, counts
+from bench.storm.kills import Kills
+from bench.storm.receiver import Receiver
+from bench.storm.requests import plan
+from bench.storm.servers import Fleet
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.devices.device import choose_precision
+
+COLUMNS: Columns = {"what": str, "count": str}
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--requests", type=int, default=1000)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=400.0, help="in which they are sent")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="keep logs here")
+
+
+def main() -> None:
+    """Send requests to three servers that are killed in turn; exit with 1 if a promise breaks."""
+    chosen = arguments(main.__doc__, _add_options)
+    if chosen.quick:
+        chosen.requests, chosen.kills, chosen.seconds = 60, 1, 20.0
+    binaries = find_binaries()
+    if binaries is None:
+        sys.exit("ERROR: PostgreSQL is not installed; run .ci/postgres")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = chosen.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        database = Cluster(binaries)
+        fleet = Fleet(folder, database)
+        try:
+            fleet.start()
+            broken = asyncio.run(_storm(fleet, chosen))
+        finally:
+            fleet.stop()
+            database.remove()
+    for each in broken[:50]:
+        console.print(f"broken: {each}")
+    sys.exit(bool(broken))
+
+
+async def _storm(fleet: Fleet, chosen: argparse.Namespace) -> list[str]:
+    clients = Clients(fleet.url, chosen.seed)
+    kills = Kills(fleet, most=chosen.kills, seed=chosen.seed)
+    with Receiver() as receiver:
+        planned = plan(chosen.requests, chosen.seed, receiver.url)
+        kills.start()
+        await clients.run(planned, chosen.seconds)
+        await asyncio.to_thread(kills.join)
+        await clients.look_again()
+        await asyncio.sleep(5.0)  # webhooks of the last ends
+    await clients.close()
+    broken = broken_promises(clients.outcomes, receiver.ends, fleet.step_log, clients.spy.seen)
+    if kills.error:
+        broken.append(f"the kills ended early: {kills.error}")
+    rows = counts(clients.outcomes, receiver.ends)
+    rows += [
+        {"what": f"kill {n} of a {name}: seconds until all were ready", "count": f"{seconds:.1f}"}
+        for n, (name, seconds) in enumerate(kills.done, 1)
+    ]
+    rows += [
+        {"what": "looks at other owners' records and adapters", "count": clients.spy.looks},
+        {"what": "broken promises", "count": len(broken)},
+    ]
+    settings = {name: getattr(chosen, name) for name in ("requests", "kills", "seconds", "seed")}
+    report = Report("Three servers, killed in turn", COLUMNS, rows, settings)
+    report.publish(choose_precision(RunnerSettings.from_environment()), chosen.output)
+    return broken
+
+
+if __name__ == "__main__":
+    main()
