@@ -84,12 +84,15 @@ class AsyncAdapters:
             if not response.is_success:
                 await self._connection.transport.read(response)
                 raise error_of(response, {})
-            offered = response.headers["content-disposition"].partition('filename="')[2][:-1]
-            target = target_of(Path(path), offered)
-            with writing(target) as file:
-                async for piece in self._connection.transport.pieces(response):
-                    await self._connection.transport.call(file.write, piece)
-            return target
+            return await self._written(response, Path(path))
+
+    async def _written(self, response: httpx2.Response, path: Path) -> Path:
+        offered = response.headers["content-disposition"].partition('filename="')[2][:-1]
+        target = target_of(path, offered)
+        with writing(target) as file:
+            async for piece in self._connection.transport.pieces(response):
+                await self._connection.transport.call(file.write, piece)
+        return target
 
     async def upload(self, path: Path | str) -> MetadataJson:
         """Store the adapter of a file, in either format; return its metadata."""

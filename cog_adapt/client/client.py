@@ -84,7 +84,7 @@ class _Calls:
         Raises:
             ClientError: of the kind of the refusal; `RunFailed` or `RunCanceled` at its end.
         """
-        terms = Terms("predict", run_id, deadline, retries)
+        terms = Terms(kind="predict", run_id=run_id, deadline=deadline, retries=retries)
         return await self._runs.finish(terms, {**(inputs or {}), **more}, on_event)
 
     async def train(
@@ -99,7 +99,7 @@ class _Calls:
         **more: Any,  # noqa: ANN401 - of the training's types
     ) -> Run:
         """Run a training to its end, and return it; as `predict`."""
-        terms = Terms("train", run_id, deadline, retries)
+        terms = Terms(kind="train", run_id=run_id, deadline=deadline, retries=retries)
         return await self._runs.finish(terms, {**(inputs or {}), **more}, on_event)
 
     def events(
@@ -112,7 +112,8 @@ class _Calls:
         retries: int = 0,
     ) -> AsyncGenerator[Event]:
         """Start a run, and yield its events; the last is `completed`, however the run ended."""
-        return self._runs.events(Terms(kind, run_id, deadline, retries), inputs)
+        terms = Terms(kind=kind, run_id=run_id, deadline=deadline, retries=retries)
+        return self._runs.events(terms, inputs)
 
     async def start(
         self,
@@ -124,7 +125,8 @@ class _Calls:
         retries: int = 0,
     ) -> Run:
         """Start a run, and do not wait for it."""
-        return await self._runs.start(Terms(kind, run_id, deadline, retries), inputs)
+        terms = Terms(kind=kind, run_id=run_id, deadline=deadline, retries=retries)
+        return await self._runs.start(terms, inputs)
 
     def follow(
         self, run_id: str, *, kind: Kind = "predict", after: int = 0
@@ -200,7 +202,8 @@ class AsyncClient(_Calls):
         max_file_bytes: int = MAX_FILE_BYTES,
         upload_above: int = UPLOAD_ABOVE,
     ) -> None:
-        self.url, self.key = _url(url), key or os.environ.get("API_KEY") or None
+        self.url = _url(url)
+        self.key = key or os.environ.get("API_KEY") or None
         http = httpx2.AsyncClient(**_options(self.url, self.key))
         files = FileLimits(max_file_bytes, upload_above)
         super().__init__(http, AsyncTransport(http), patience=patience, files=files)
@@ -228,7 +231,8 @@ class Client(Blocking[_Calls]):
         max_file_bytes: int = MAX_FILE_BYTES,
         upload_above: int = UPLOAD_ABOVE,
     ) -> None:
-        self.url, self.key = _url(url), key or os.environ.get("API_KEY") or None
+        self.url = _url(url)
+        self.key = key or os.environ.get("API_KEY") or None
         http = httpx2.Client(**_options(self.url, self.key))
         files = FileLimits(max_file_bytes, upload_above)
         calls = _Calls(http, BlockingTransport(http), patience=patience, files=files)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from cog_adapt.client.connection import Call, Connection, content
+from cog_adapt.client.connection import Call, Connection, Patience, content
 from cog_adapt.client.errors import (
     Busy,
     ClientError,
@@ -101,16 +101,14 @@ class Runs:
         terms = terms._replace(run_id=terms.run_id or uuid.uuid4().hex)
         try:
             async with aclosing(self.events(terms, inputs)) as events:
-                async for event in events:
-                    if on_event is not None:
-                        on_event(event)
+                last = await _last(events, on_event)
         except ClientError:
             raise
         except (Exception, KeyboardInterrupt, asyncio.CancelledError):
             with contextlib.suppress(ClientError):  # the reason to leave is told, not this one
                 await self.cancel(terms.kind, str(terms.run_id))
             raise
-        return _succeeded(Run(event.data))
+        return _succeeded(Run(last.data))
 
     async def follow(self, kind: Kind, run_id: str, after: int) -> AsyncGenerator[Event]:
         """Yield the events of a run after a number, over cut connections, each once."""
@@ -162,21 +160,23 @@ class Runs:
     async def _followed(
         self, path: str, after: int, until: float = math.inf
     ) -> AsyncGenerator[Event]:
-        seen, patience = after, self._connection.patience(until)
-        while True:
-            cut: ClientError = Unreachable(f"the events of {path} ended before the run.")
-            headers = {"Last-Event-ID": str(seen)} if seen else {}
+        position = _Position(after, self._connection.patience(until))
+        while not position.is_at_end:
+            headers = {"Last-Event-ID": str(position.seen)} if position.seen else {}
             call = Call("GET", f"{path}/events", headers=headers, timeout=_silence(until))
-            try:
-                async for event in self._answered(call):
-                    seen = event.number or seen
-                    patience.renew()
-                    yield event
-                    if event.name == "completed":
-                        return
-            except (Unreachable, Busy) as error:
-                cut = error
-            await patience.bear(cut)
+            async for event in self._until_cut(call, position):
+                yield event
+
+    async def _until_cut(self, call: Call, position: "_Position") -> AsyncIterator[Event]:
+        cut: ClientError = Unreachable(f"{call.path} ended before the run.")
+        try:
+            async for event in self._answered(call):
+                position.note(event)
+                yield event
+        except (Unreachable, Busy) as error:
+            cut = error
+        if not position.is_at_end:
+            await position.patience.bear(cut)
 
     async def _at_once(self, asked: _Asked) -> AsyncGenerator[Event]:
         """Run by one request, as Cog's own server has it."""
@@ -217,6 +217,20 @@ class Runs:
         yield Event("completed", record)
 
 
+class _Position:
+    """How far the events of a run have been read."""
+
+    def __init__(self, seen: int, patience: Patience) -> None:
+        self.seen = seen
+        self.patience = patience
+        self.is_at_end = False
+
+    def note(self, event: Event) -> None:
+        self.seen = event.number or self.seen
+        self.is_at_end = event.name == "completed"
+        self.patience.renew()
+
+
 def _silence(until: float) -> httpx2.Timeout:
     """Return the limits of a connection for events, which ends soon after a deadline."""
     if math.isinf(until):
@@ -229,6 +243,14 @@ def _event_of(sent: httpx2.ServerSentEvent) -> Event:
     data = sent.json()
     number = int(sent.id) if sent.id.isdigit() else 0
     return Event(sent.event, data if isinstance(data, dict) else {}, number)
+
+
+async def _last(events: AsyncIterator[Event], on_event: Callable[[Event], object] | None) -> Event:
+    """Pass each event on; return the last one."""
+    async for event in events:
+        if on_event is not None:
+            on_event(event)
+    return event
 
 
 def _succeeded(run: Run) -> Run:

@@ -148,12 +148,13 @@ def finished(call: Coroutine[Any, Any, T]) -> T:
 
 def iterated(items: AsyncGenerator[T]) -> Iterator[T]:
     """Yield the items of a generator over `BlockingTransport`; close it if the reader leaves."""
+    end = object()
     try:
-        while True:
-            try:
-                item = finished(anext(items))
-            except StopAsyncIteration:
-                return
-            yield item
+        while (item := finished(_next(items, end))) is not end:
+            yield item  # type: ignore[misc]
     finally:
         finished(items.aclose())
+
+
+async def _next(items: AsyncGenerator[T], end: object) -> T | object:
+    return await anext(items, end)
