@@ -145,7 +145,8 @@ class RunRoutes:
         """Return a run, with its output so far."""
         call, look = await _look(request)
         record = await look.record(self._kind)
-        await self._naming.settle(record)
+        destination = origin_of(record, call.origin).destination
+        await self._naming.settle(record, call.parts.adapters, destination)
         return json_response(self._shown(call, record))
 
     async def cancel(self, request: Request) -> Response:
