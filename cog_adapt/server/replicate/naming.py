@@ -75,8 +75,8 @@ async def _name(
     if record.status != "succeeded" or made is None:
         return
     try:
-        for adapter in await adapters.find_own(record.owner, made):
-            if not (if_none and adapter["name"]):
-                await adapters.change(adapter, {"name": name})
+        found = await adapters.find_own(record.owner, made)
+        for adapter in [each for each in found if not (if_none and each["name"])]:
+            await adapters.change(adapter, {"name": name})
     except RequestError as error:
         log.warning("a trained adapter has no name", adapter=made, name=name, error=str(error))

@@ -22,11 +22,11 @@ def trained(name, **more):
 
 
 def ended(training):
-    for _ in range(600):
+    for turn in range(100):
         seen = client.trainings.get(training_id=training.id)
         if seen.completed_at:
             return seen
-        time.sleep(0.1)
+        time.sleep(turn / 100)
     return seen
 
 
