@@ -30,7 +30,7 @@ from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 
 _PAGE = 100
 _LONGEST_WAIT = 58.0  # seconds; clients give up at 60, and one of them would then ask again
-_WAIT = re.compile(r"wait(?:=([0-9]{1,9}))?")
+_WAIT = re.compile(r"wait(?:=([0-9]+))?")
 
 
 class RunRoutes:
