@@ -7,13 +7,14 @@ rate, bit for bit. Where it has acted, the split is adapted to once more at the 
 caller's own rate, which has no bound.
 """
 
+import argparse
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.data import Split
-from bench.report import Columns, Report, Spread, arguments, share
+from bench.report import Columns, Report, Spread, arguments, console, share
 from bench.sets.rows import ROWS, Row, draw
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
@@ -38,6 +39,7 @@ def measure(runner: ModelRunner, rows: list[Row], splits: int, recipe: Recipe) -
     for row in rows:
         scores = [_scored(runner, draw(row, seed), recipe) for seed in range(splits)]
         bounded, usual, acted = zip(*scores, strict=True)
+        console.print(f"{row.name}: the bound acted {sum(acted)} times")
         found.append(
             {
                 "row": row.name,
@@ -67,10 +69,15 @@ def _accuracy(runner: ModelRunner, split: Split, adapter: Any) -> float:  # noqa
     return split.accuracy([answer["label"] for answer in answers])
 
 
+def _add_rows(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", nargs="+", help="such as tickets:4; default: all")
+
+
 def main() -> None:
     """Compare the bounded automatic learning rate with the usual one."""
-    chosen = arguments(main.__doc__)
+    chosen = arguments(main.__doc__, _add_rows)
     rows = [row for row in ROWS if row.set_name in SETS]
+    rows = [row for row in rows if row.name in chosen.rows] if chosen.rows else rows
     rows, splits = (rows[:1], 1) if chosen.quick else (rows, SPLITS)
     recipe = replace(_LORA, max_steps=2) if chosen.quick else _LORA
     with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run must be reused

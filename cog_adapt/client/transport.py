@@ -6,9 +6,10 @@ Over `BlockingTransport` no coroutine ever waits, so `finished` runs one to its 
 
 import asyncio
 import functools
+import inspect
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, BinaryIO, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, BinaryIO, Concatenate, Generic, ParamSpec, TypeVar, get_args
 
 import httpx2
 
@@ -133,6 +134,10 @@ def iterating(
     def method(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         return iterated(call(self._calls, *args, **kwargs))
 
+    described = inspect.signature(call)
+    (item,) = get_args(described.return_annotation)
+    shown = described.replace(return_annotation=Iterator[item])  # type: ignore[valid-type]
+    method.__signature__ = shown  # type: ignore[attr-defined]
     return method
 
 
