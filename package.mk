@@ -75,6 +75,7 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.selftest_cost --output docs/results/selftest-cost.json
 	@$(BIN)/python -m bench.known --output docs/results/known.json
 	@$(BIN)/python -m bench.estimates --output docs/results/estimates.json
+	@$(BIN)/python -m bench.bounded_rate --output docs/results/bounded-rate.json
 	@$(BIN)/python -m bench.neighbours --output docs/results/neighbours.json
 	@$(BIN)/python -m bench.serving --output docs/results/serving.json
 	@$(BIN)/python -m bench.health --output docs/results/health.json
@@ -105,6 +106,7 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick
 	@$(BIN)/python -m bench.recovery --quick
+	@$(BIN)/python -m bench.bounded_rate --quick
 	@$(BIN)/python -m bench.first_hour --quick
 
 first-hour: $(ENV)  ## a stranger's first hour from nothing, KINDS="image text" for some; writes docs/results (an hour)

@@ -13,7 +13,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple
 
 from bench.first_hour_page import answered_on_page
 from bench.first_hour_table import write_table
+from bench.process_group import end_on_signals, process_group
 
 ROOT = Path(__file__).parents[1]
 GOAL_SECONDS = 600  # from nothing to a personalised answer, with the downloads
@@ -72,20 +72,15 @@ class Steps:
 
     def __call__(self, name: str, command: str | Sequence[str | Path], place: Path) -> str:
         """Run one step; return what it wrote, or end the walk with it."""
-        with self.timed(name):
-            done = subprocess.run(
-                command,
-                shell=isinstance(command, str),  # as a user pastes it
-                cwd=place,
-                env=self.variables,
-                capture_output=True,
-                text=True,
-                timeout=_MOST_SECONDS,
-                check=False,
-            )
-        if done.returncode:
-            raise SystemExit(f"{name}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-        return done.stdout
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with (
+            self.timed(name),
+            process_group(command, cwd=place, env=self.variables, **pipes) as process,
+        ):
+            said, errors = process.communicate(timeout=_MOST_SECONDS)
+        if process.returncode:
+            raise SystemExit(f"{name}: exit code {process.returncode}\n{said}{errors}")
+        return str(said)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -122,6 +117,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="lend this environment's packages")
     parser.add_argument("--output", type=Path, help="JSON; the table is written beside it")
     chosen = parser.parse_args()
+    end_on_signals()
     kinds = chosen.kind or (["tabular"] if chosen.quick else [*WALKS])
     if chosen.quick:
         print("the packages of this environment are lent: the seconds are not a user's")
@@ -194,24 +190,19 @@ def _serving(command: str, steps: Steps, project: Path) -> Iterator[str]:
     """Start the server by the printed command, and wait until it is ready; yield its address."""
     port = _free_port()
     address = f"http://localhost:{port}"
-    with (project / "server.log").open("wb") as log, steps.timed("make serve"):
-        process = subprocess.Popen(
-            command,
-            shell=True,
-            cwd=project,
-            env={**steps.variables, "PORT": str(port)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        _wait_until_ready(process, address, project / "server.log")
-    try:
+    log = project / "server.log"
+    output, variables = log.open("wb"), {**steps.variables, "PORT": str(port)}
+    with (
+        output,
+        process_group(
+            command, cwd=project, env=variables, stdout=output, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        with steps.timed("make serve"):
+            _wait_until_ready(process, address, log)
         yield address
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(60)
-        (project / "server.log").unlink()
-        shutil.rmtree(project / ".data", ignore_errors=True)
+    log.unlink()
+    shutil.rmtree(project / ".data", ignore_errors=True)
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:

@@ -4,8 +4,9 @@ client.py      `Client` and `AsyncClient`
 runs.py        predictions and trainings, from a request to its end
 adapters.py    adapters
 connection.py  requests to one server
-transport.py   HTTP in two ways with one face, so that the rooms above are written once
+transport.py   HTTP in two ways with one face: what is above is written once, as coroutines
 files.py       inputs that are files, and downloads
+uploads.py     large files of inputs
 run.py         `Run` and `Event`
 errors.py      the errors, a class for each kind
 """
@@ -13,6 +14,7 @@ errors.py      the errors, a class for each kind
 from cog_adapt.client.adapters import Adapters, AsyncAdapters
 from cog_adapt.client.client import AsyncClient, Client
 from cog_adapt.client.errors import (
+    BadRequest,
     Busy,
     ClientError,
     Conflict,
@@ -21,8 +23,12 @@ from cog_adapt.client.errors import (
     NotReady,
     Problem,
     RefusedInput,
+    RequestTooLarge,
     RunCanceled,
     RunFailed,
+    ServerFault,
+    StorageFull,
+    TimedOut,
     Unauthorized,
     Unreachable,
 )
@@ -32,6 +38,7 @@ __all__ = [
     "Adapters",
     "AsyncAdapters",
     "AsyncClient",
+    "BadRequest",
     "Busy",
     "Client",
     "ClientError",
@@ -43,9 +50,13 @@ __all__ = [
     "NotReady",
     "Problem",
     "RefusedInput",
+    "RequestTooLarge",
     "Run",
     "RunCanceled",
     "RunFailed",
+    "ServerFault",
+    "StorageFull",
+    "TimedOut",
     "Unauthorized",
     "Unreachable",
 ]

@@ -1,7 +1,7 @@
 """The adapters that a server's key may use; docs/adapters.md has their metadata."""
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, urlencode
@@ -11,8 +11,8 @@ import httpx2
 from cog_adapt.adapter_metadata import MetadataJson
 from cog_adapt.client.connection import Call, Connection
 from cog_adapt.client.errors import error_of
-from cog_adapt.client.files import Download, open_file
-from cog_adapt.client.transport import finished, iterated
+from cog_adapt.client.files import open_file, target_of, writing
+from cog_adapt.client.transport import Blocking, blocking, iterating
 
 Format = Literal["safetensors", "peft", "receipt"]
 _PAGE = "1000"
@@ -88,14 +88,11 @@ class AsyncAdapters:
 
     async def _written(self, response: httpx2.Response, path: Path) -> Path:
         offered = response.headers["content-disposition"].partition('filename="')[2][:-1]
-        transport = self._connection.transport
-        download = await transport.call(Download, path, offered)
-        try:
-            async for piece in transport.pieces(response):
-                await transport.call(download.write, piece)
-            return await transport.call(download.finish)
-        finally:
-            download.drop()
+        target = target_of(path, offered)
+        with writing(target) as file:
+            async for piece in self._connection.transport.pieces(response):
+                await self._connection.transport.call(file.write, piece)
+        return target
 
     async def upload(self, path: Path | str) -> MetadataJson:
         """Store the adapter of a file, in either format; return its metadata."""
@@ -110,60 +107,18 @@ class AsyncAdapters:
         return await self._connection.json(Call("DELETE", _path(reference, {"owner": owner})))
 
 
-class Adapters:
+class Adapters(Blocking[AsyncAdapters]):
     """The adapters of a server, as `AsyncAdapters` has them, for callers that block."""
 
-    def __init__(self, calls: AsyncAdapters) -> None:
-        self._calls = calls
-
-    def list(
-        self, *, name: str | None = None, label: str | None = None, owner: str | None = None
-    ) -> Iterator[MetadataJson]:
-        """Yield metadata, newest first; of a name, with a label, or of one owner, if given."""
-        return iterated(self._calls.list(name=name, label=label, owner=owner))
-
-    def get(self, reference: str, *, owner: str | None = None) -> MetadataJson:
-        """Return an adapter's metadata."""
-        return finished(self._calls.get(reference, owner=owner))
-
-    def change(
-        self, reference: str, changes: Mapping[str, object], *, owner: str | None = None
-    ) -> MetadataJson:
-        """Change `name`, `notes`, `expires_at`, `pinned` or `shared`; return all metadata."""
-        return finished(self._calls.change(reference, changes, owner=owner))
-
-    def name(self, reference: str, name: str, *, owner: str | None = None) -> MetadataJson:
-        """Name an adapter; a name used before makes its next version."""
-        return finished(self._calls.name(reference, name, owner=owner))
-
-    def share(
-        self, reference: str, owners: Sequence[str], *, owner: str | None = None
-    ) -> MetadataJson:
-        """Share an adapter with these owners alone; `["*"]` means all, `[]` none."""
-        return finished(self._calls.share(reference, owners, owner=owner))
-
-    def give(self, reference: str, receiver: str, *, owner: str | None = None) -> MetadataJson:
-        """Give an adapter to another owner, by a key with the scope `admin`."""
-        return finished(self._calls.give(reference, receiver, owner=owner))
-
-    def download(
-        self,
-        reference: str,
-        path: Path | str,
-        *,
-        format: Format = "safetensors",
-        owner: str | None = None,
-    ) -> Path:
-        """Write an adapter to a file or into a folder, whole or not at all; return the file."""
-        return finished(self._calls.download(reference, path, format=format, owner=owner))
-
-    def upload(self, path: Path | str) -> MetadataJson:
-        """Store the adapter of a file, in either format; return its metadata."""
-        return finished(self._calls.upload(path))
-
-    def remove(self, reference: str, *, owner: str | None = None) -> MetadataJson:
-        """Remove an adapter; return the ids of adapters made from it, as `children`."""
-        return finished(self._calls.remove(reference, owner=owner))
+    list = iterating(AsyncAdapters.list)
+    get = blocking(AsyncAdapters.get)
+    change = blocking(AsyncAdapters.change)
+    name = blocking(AsyncAdapters.name)
+    share = blocking(AsyncAdapters.share)
+    give = blocking(AsyncAdapters.give)
+    download = blocking(AsyncAdapters.download)
+    upload = blocking(AsyncAdapters.upload)
+    remove = blocking(AsyncAdapters.remove)
 
 
 def _path(reference: str, query: Mapping[str, str | None], end: str = "") -> str:

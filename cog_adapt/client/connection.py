@@ -1,6 +1,7 @@
 """Requests to one server, whose refusals are raised as typed errors."""
 
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, BinaryIO, NamedTuple
@@ -30,6 +31,7 @@ class Call(NamedTuple):
         content: JSON, or a file.
         inputs: the inputs in the content, in which refused values are looked up.
         headers: beside the key's; by default those of JSON.
+        files: the parts of a multipart body: name, content, type.
         timeout: limits of its phases; None: the client's.
     """
 
@@ -38,6 +40,7 @@ class Call(NamedTuple):
     content: bytes | BinaryIO | AsyncIterator[bytes] | None = None
     inputs: Mapping[str, Any] = {}
     headers: Mapping[str, str] = _JSON
+    files: Mapping[str, tuple[str, BinaryIO, str]] | None = None
     timeout: httpx2.Timeout | None = None
 
 
@@ -71,6 +74,7 @@ class Connection:
                 call.method,
                 call.path,
                 content=call.content,
+                files=call.files,
                 headers=call.headers,
                 timeout=call.timeout or self._http.timeout,
             )
@@ -100,30 +104,37 @@ class Connection:
         """
         return content(await self.read(call), call.inputs)
 
-    async def repeated(self, call: Call) -> dict[str, Any]:
+    async def repeated(self, call: Call, until: float = math.inf) -> dict[str, Any]:
         """Send a request that may arrive twice, again after each cut, as `json`.
+
+        Args:
+            call: the request.
+            until: when, by the monotonic clock, it is given up.
 
         Raises:
             Unreachable: nothing listens there at the first try, or for too long afterwards.
         """
-        patience = self.patience()
+        patience = self.patience(until)
         while True:
             try:
                 return await self.json(call)
             except Unreachable as error:
                 await patience.bear(error, has_begun=not _is_nobody_there(error))
 
-    def patience(self) -> "Patience":
-        """Return the patience for one call."""
-        return Patience(self.transport.pause, self._patience)
+    def patience(self, until: float = math.inf) -> "Patience":
+        """Return the patience for one call, which ends at a time of the monotonic clock."""
+        return Patience(self.transport.pause, self._patience, until)
 
 
 class Patience:
     """Pauses between attempts, each longer than the one before, up to a number of seconds."""
 
-    def __init__(self, pause: Callable[[float], Awaitable[None]], seconds: float) -> None:
+    def __init__(
+        self, pause: Callable[[float], Awaitable[None]], seconds: float, until: float
+    ) -> None:
         self._pause = pause
         self._seconds = seconds
+        self._until = until
         self.renew()
 
     def renew(self) -> None:
@@ -135,7 +146,7 @@ class Patience:
         """Pause after a failure; raise it if the time is over, or the first try began nothing."""
         now = time.monotonic()
         is_hopeless = self._end is None and not has_begun
-        self._end = now + self._seconds if self._end is None else self._end
+        self._end = min(now + self._seconds, self._until) if self._end is None else self._end
         if is_hopeless or now >= self._end:
             raise error
         await self._pause(min(self._next, self._end - now))

@@ -1,17 +1,4 @@
-"""The errors of the client, a class for each kind; all of them are `ClientError`.
-
-ClientError
-├── RefusedInput     a value is not allowed: `problems`, and `field` and `value` of the first
-├── Unauthorized     401, 403: there is no key, or the key lacks a scope
-├── NotFound         404: the server has no such run or adapter, or hides it from this key
-├── Conflict         409: the id belongs to a run with another input, or the run has not ended
-├── Busy             429, 503: no room now; `retry_after`
-├── Unreachable      no answer: the server cannot be reached, or the connection is cut for too long
-├── NotReady         setup has failed, or takes too long
-├── RunFailed        the run has failed: `run`
-│   └── RunCanceled  the run was canceled
-└── FileNotWritten   a download cannot be written
-"""
+"""The errors of the client, a class for each kind; docs/client.md has them by HTTP status."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -84,6 +71,10 @@ class RefusedInput(ClientError, ValueError):
         return self.problems[0].value
 
 
+class BadRequest(ClientError):
+    """The server does not take such a request: its path, method, or media type."""
+
+
 class Unauthorized(ClientError):
     """There is no key, the server does not know the key, or the key lacks a scope."""
 
@@ -94,6 +85,22 @@ class NotFound(ClientError):
 
 class Conflict(ClientError):
     """The id belongs to a run with another input, or the run has not ended."""
+
+
+class RequestTooLarge(ClientError):
+    """The body, or a file, is larger than the server allows; the message names the limit."""
+
+
+class TimedOut(ClientError):
+    """The body came too slowly, or a part of the server did not answer in its time."""
+
+
+class StorageFull(ClientError):
+    """The server's disk, or a budget of it, is full."""
+
+
+class ServerFault(ClientError):
+    """The server or the predictor has a fault; the server's log has the cause."""
 
 
 class Busy(ClientError):
@@ -138,9 +145,17 @@ class FileNotWritten(ClientError):
 _KINDS: dict[int, type[ClientError]] = {
     **dict.fromkeys((401, 403), Unauthorized),
     404: NotFound,
+    **dict.fromkeys((408, 504), TimedOut),
     409: Conflict,
+    413: RequestTooLarge,
     **dict.fromkeys((429, 503), Busy),
+    507: StorageFull,
 }
+
+
+def _kind_of(status: int) -> type[ClientError]:
+    others = {4: BadRequest, 5: ServerFault}.get(status // 100, ClientError)
+    return _KINDS.get(status, others)
 
 
 def error_of(response: httpx2.Response, inputs: Mapping[str, Any]) -> ClientError:
@@ -157,8 +172,7 @@ def error_of(response: httpx2.Response, inputs: Mapping[str, Any]) -> ClientErro
         return RefusedInput(_problems(detail or sent, inputs), code, sent)
     message = detail if isinstance(detail, str) else response.text[:_SHOWN]
     where = f"{response.request.method} {response.request.url} was answered {code}"
-    kind = _KINDS.get(code, ClientError)
-    error = kind(f"{where}: {message or response.reason_phrase}", code, sent)
+    error = _kind_of(code)(f"{where}: {message or response.reason_phrase}", code, sent)
     if isinstance(error, Busy):
         after = response.headers.get("retry-after", "")
         error.retry_after = float(after) if after.isdigit() else None

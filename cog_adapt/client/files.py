@@ -1,27 +1,71 @@
-"""Files of the caller's machine: inputs that are paths become data URIs, downloads become files."""
+"""Files of the caller's machine: inputs that are paths become URIs, downloads become files."""
 
 import base64
+import contextlib
 import json
 import mimetypes
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from cog_adapt.client.errors import FileNotWritten, Problem, RefusedInput
 
+Place = tuple[str, ...]
+"""Where a value stands in the inputs: its name, and the steps within."""
 
-def encode_inputs(inputs: Mapping[str, Any], most_bytes: int) -> bytes:
-    """Return the body of a request; each `Path` in the inputs becomes a data URI.
+
+class FileLimits(NamedTuple):
+    """How the files of one run are sent.
+
+    Attributes:
+        most_bytes: of all files in the body, before base64.
+        upload_above: bytes of a file above which it is uploaded.
+    """
+
+    most_bytes: int
+    upload_above: int
+
+
+def encode_inputs(
+    inputs: Mapping[str, Any],
+    most_bytes: int,
+    urls: Mapping[Place, str] | None = None,
+    **fields: object,
+) -> bytes:
+    """Return the body of a request; each `Path` in the inputs becomes its URL or a data URI.
+
+    Args:
+        inputs: by name.
+        most_bytes: of all files in the body, before base64.
+        urls: of uploaded files, by place.
+        fields: beside the inputs.
 
     Raises:
         RefusedInput: a file cannot be read, the files are too large, or a value is no JSON.
     """
-    files = _Files(most_bytes)
+    files = _Files(most_bytes, urls or {})
     found = {name: files.placed(value, (name,)) for name, value in inputs.items()}
     try:
-        return _json({"input": found})
+        return _json({"input": found, **fields})
     except (TypeError, ValueError):
         raise RefusedInput([*_no_json(found)]) from None
+
+
+def large_files(inputs: Mapping[str, Any], above: int) -> dict[Place, Path]:
+    """Return the files that are inputs, or in a list that is one, with more bytes, by place."""
+    places: dict[Place, object] = {(name,): value for name, value in inputs.items()}
+    for name, value in inputs.items():
+        if isinstance(value, list | tuple):
+            places |= {(name, str(number)): each for number, each in enumerate(value)}
+    files = {place: each for place, each in places.items() if isinstance(each, Path)}
+    return {place: path for place, path in files.items() if _size(path) > above}
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # `encode_inputs` names it
+        return 0
 
 
 def _json(value: object) -> bytes:
@@ -81,21 +125,46 @@ def write_file(path: Path, offered: str, content: bytes) -> Path:
     Raises:
         FileNotWritten: the file cannot be written.
     """
-    download = Download(path, offered)
+    target = target_of(path, offered)
+    with writing(target) as file:
+        file.write(content)
+    return target
+
+
+def target_of(path: Path, offered: str) -> Path:
+    """Return a file, or the file in a folder with the offered name, whose path does not count."""
+    return path / Path(offered).name if path.is_dir() else path
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write, which gets its name at the end; or leave what was there.
+
+    Raises:
+        FileNotWritten: the file cannot be written.
+    """
+    part = path.with_name(f"{path.name}.part")
     try:
-        download.write(content)
-        return download.finish()
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    except OSError as error:
+        raise FileNotWritten(f"{path} cannot be written: {error.strerror}.") from error
     finally:
-        download.drop()
+        with contextlib.suppress(OSError):
+            part.unlink()
 
 
 class _Files:
     """Reads the files of one request, which have a number of bytes together."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, urls: Mapping[Place, str]) -> None:
         self._left = most_bytes
+        self._urls = urls
 
-    def placed(self, value: object, place: tuple[str, ...]) -> object:
+    def placed(self, value: object, place: Place) -> object:
+        if place in self._urls:
+            return self._urls[place]
         if isinstance(value, Path):
             content = read_file(value, self._left, ".".join(place))
             self._left -= len(content)
@@ -106,47 +175,3 @@ class _Files:
             parts = enumerate(value)
             return [self.placed(part, (*place, str(number))) for number, part in parts]
         return value
-
-
-class Download:
-    """Writes a file, or into a folder under the offered name; whole or not at all.
-
-    Args:
-        path: a file or a folder.
-        offered: the name that the server offers; a path in it does not count.
-
-    Raises:
-        FileNotWritten: the file cannot be written.
-    """
-
-    def __init__(self, path: Path, offered: str) -> None:
-        self.path = path / Path(offered).name if path.is_dir() else path
-        self._part = self.path.with_name(f"{self.path.name}.part")
-        try:
-            self._file: BinaryIO = self._part.open("wb")
-        except OSError as error:
-            raise self._failure(error) from error
-
-    def write(self, piece: bytes) -> None:
-        """Add a piece."""
-        try:
-            self._file.write(piece)
-        except OSError as error:
-            raise self._failure(error) from error
-
-    def finish(self) -> Path:
-        """Give the file its name; return the path."""
-        try:
-            self._file.close()
-            self._part.replace(self.path)
-        except OSError as error:
-            raise self._failure(error) from error
-        return self.path
-
-    def drop(self) -> None:
-        """Remove the file unless it is finished."""
-        self._file.close()
-        self._part.unlink(missing_ok=True)
-
-    def _failure(self, error: OSError) -> FileNotWritten:
-        return FileNotWritten(f"{self.path} cannot be written: {error.strerror}.")

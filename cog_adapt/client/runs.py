@@ -6,11 +6,13 @@ has no events of runs: there one answer, or its stream, tells all, and a cut is 
 """
 
 import asyncio
+import contextlib
+import math
+import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx2
@@ -26,13 +28,38 @@ from cog_adapt.client.errors import (
     Unreachable,
     error_of,
 )
-from cog_adapt.client.files import encode_inputs
+from cog_adapt.client.files import FileLimits, encode_inputs
 from cog_adapt.client.run import FINAL, Event, Kind, Run
+from cog_adapt.client.uploads import Uploads
 
 _COLLECTIONS = {"predict": "/predictions", "train": "/trainings"}
 # The server sends a comment every 15 s, so a longer silence is a dead connection.
-_EVENTS = httpx2.Timeout(30.0, read=60.0)
-_UNLIMITED = httpx2.Timeout(30.0, read=None)
+_LONG_SILENCE, _SHORT_SILENCE = 60.0, 20.0  # s; without and with a deadline
+_GRACE = 5.0  # s after the deadline, for the server's word that it has canceled the run
+
+
+class Terms(NamedTuple):
+    """How one run is asked for.
+
+    Attributes:
+        kind: prediction or training.
+        run_id: of the caller's choice; None: a random one.
+        deadline: seconds after which it is canceled, or None.
+        retries: how often it runs again after a crash.
+    """
+
+    kind: Kind
+    run_id: str | None = None
+    deadline: float | None = None
+    retries: int = 0
+
+
+class _Asked(NamedTuple):
+    """A run that is about to start: the request for it, and when its answers are given up."""
+
+    kind: Kind
+    put: Call
+    until: float = math.inf
 
 
 class Runs:
@@ -40,58 +67,53 @@ class Runs:
 
     Args:
         connection: to the server.
-        max_file_bytes: of all files in the inputs of one run.
+        files: how files are sent.
     """
 
-    def __init__(self, connection: Connection, max_file_bytes: int) -> None:
+    def __init__(self, connection: Connection, files: FileLimits) -> None:
         self._connection = connection
-        self._max_file_bytes = max_file_bytes
+        self._most_bytes = files.most_bytes
+        self._uploads = Uploads(connection, files.upload_above)
         self._has_events: bool | None = None  # unknown before the first run
 
-    async def start(self, kind: Kind, inputs: Mapping[str, Any], run_id: str | None) -> Run:
+    async def start(self, terms: Terms, inputs: Mapping[str, Any]) -> Run:
         """Start a run without waiting for it; of an id that was sent before, return the run."""
-        return Run(await self._start(await self._put(kind, inputs, run_id)))
+        return Run(await self._start(await self._asked(terms, inputs)))
 
-    async def events(
-        self, kind: Kind, inputs: Mapping[str, Any], run_id: str | None
-    ) -> AsyncGenerator[Event]:
+    async def events(self, terms: Terms, inputs: Mapping[str, Any]) -> AsyncGenerator[Event]:
         """Start a run, and yield its events; the last one is `completed`."""
-        run_id = run_id or uuid.uuid4().hex
-        put = await self._put(kind, inputs, run_id)
-        if await self._are_there_events(kind):
-            await self._start(put)
-            source: AsyncIterator[Event] = self.follow(kind, run_id, 0)
+        asked = await self._asked(terms, inputs)
+        if await self._are_there_events(terms.kind):
+            await self._start(asked)
+            source = self._followed(asked.put.path, 0, asked.until)
         else:
-            source = self._at_once(kind, put)
+            source = self._at_once(asked)
         async for event in source:
             yield event
 
     async def finish(
         self,
-        kind: Kind,
+        terms: Terms,
         inputs: Mapping[str, Any],
-        *,
-        run_id: str | None,
         on_event: Callable[[Event], object] | None,
     ) -> Run:
         """Start a run, and return it when it has succeeded; cancel it if the caller leaves."""
-        run_id = run_id or uuid.uuid4().hex
+        terms = terms._replace(run_id=terms.run_id or uuid.uuid4().hex)
         try:
-            async with aclosing(self.events(kind, inputs, run_id)) as events:
-                last = await _last(events, on_event or _ignore)
+            async with aclosing(self.events(terms, inputs)) as events:
+                last = await _last(events, on_event)
         except ClientError:
             raise
         except (Exception, KeyboardInterrupt, asyncio.CancelledError):
-            await self._abandon(kind, run_id)
+            with contextlib.suppress(ClientError):  # the reason to leave is told, not this one
+                await self.cancel(terms.kind, str(terms.run_id))
             raise
         return _succeeded(Run(last.data))
 
     async def follow(self, kind: Kind, run_id: str, after: int) -> AsyncGenerator[Event]:
         """Yield the events of a run after a number, over cut connections, each once."""
-        position = _Position(after, self._connection.patience())
-        while not position.is_at_end:
-            async for event in self._until_cut(_path(kind, run_id), position):
-                yield event
+        async for event in self._followed(_path(kind, run_id), after):
+            yield event
 
     async def get(self, kind: Kind, run_id: str) -> Run:
         """Return a run, ended or not."""
@@ -105,22 +127,24 @@ class Runs:
             return False
         return True
 
-    async def _abandon(self, kind: Kind, run_id: str) -> None:
-        try:
-            await self.cancel(kind, run_id)
-        except ClientError:
-            return  # the reason to leave is told, not this one
-
-    async def _put(self, kind: Kind, inputs: Mapping[str, Any], run_id: str | None) -> Call:
+    async def _asked(self, terms: Terms, inputs: Mapping[str, Any]) -> _Asked:
         """Make the request that starts a run."""
-        encode = partial(encode_inputs, inputs, self._max_file_bytes)
-        content = await self._connection.transport.call(encode)
-        path = _path(kind, run_id or uuid.uuid4().hex)
-        return Call("PUT", path, content, inputs=inputs)
+        urls = await self._uploads.urls(terms.kind, inputs)
+        fields = {"retries": terms.retries} if terms.retries else {}
+        body = await self._connection.transport.call(
+            encode_inputs, inputs, self._most_bytes, urls, **fields
+        )
+        path = _path(terms.kind, terms.run_id or uuid.uuid4().hex)
+        put = Call("PUT", path, body, inputs=inputs)
+        if terms.deadline is None:
+            return _Asked(terms.kind, put)
+        after = {"Cancel-After": f"{terms.deadline:.3f}s"}
+        until = time.monotonic() + terms.deadline + _GRACE
+        return _Asked(terms.kind, put._replace(headers={**put.headers, **after}), until)
 
-    async def _start(self, put: Call) -> dict[str, Any]:
-        headers = {**put.headers, "Prefer": "respond-async"}
-        return await self._connection.repeated(put._replace(headers=headers))
+    async def _start(self, asked: _Asked) -> dict[str, Any]:
+        headers = {**asked.put.headers, "Prefer": "respond-async"}
+        return await self._connection.repeated(asked.put._replace(headers=headers), asked.until)
 
     async def _are_there_events(self, kind: Kind) -> bool:
         """Ask once whether the server has events of runs: of an unknown one it says so in JSON."""
@@ -133,28 +157,35 @@ class Runs:
             self._has_events = response.status_code == 404 and is_json
         return self._has_events
 
-    async def _until_cut(self, path: str, position: "_Position") -> AsyncIterator[Event]:
-        try:
-            async for event in self._portion(path, position):
+    async def _followed(
+        self, path: str, after: int, until: float = math.inf
+    ) -> AsyncGenerator[Event]:
+        position = _Position(after, self._connection.patience(until))
+        while not position.is_at_end:
+            headers = {"Last-Event-ID": str(position.seen)} if position.seen else {}
+            call = Call("GET", f"{path}/events", headers=headers, timeout=_silence(until))
+            async for event in self._until_cut(call, position):
                 yield event
-            cut: ClientError = Unreachable(f"the events of {path} ended before the run.")
+
+    async def _until_cut(self, call: Call, position: "_Position") -> AsyncIterator[Event]:
+        cut: ClientError = Unreachable(f"{call.path} ended before the run.")
+        try:
+            async for event in self._answered(call):
+                position.note(event)
+                yield event
         except (Unreachable, Busy) as error:
             cut = error
         if not position.is_at_end:
             await position.patience.bear(cut)
 
-    async def _portion(self, path: str, position: "_Position") -> AsyncIterator[Event]:
-        headers = {"Last-Event-ID": str(position.seen)} if position.seen else {}
-        call = Call("GET", f"{path}/events", headers=headers, timeout=_EVENTS)
-        async for event in self._answered(call):
-            position.note(event)
-            yield event
-
-    async def _at_once(self, kind: Kind, put: Call) -> AsyncIterator[Event]:
+    async def _at_once(self, asked: _Asked) -> AsyncGenerator[Event]:
         """Run by one request, as Cog's own server has it."""
-        is_stream = kind == "predict" and await self._may_stream()
+        is_stream = asked.kind == "predict" and await self._may_stream()
         accept = {"Accept": "text/event-stream"} if is_stream else {}
-        call = put._replace(headers={**put.headers, **accept}, timeout=_UNLIMITED)
+        silence = None if math.isinf(asked.until) else max(asked.until - time.monotonic(), _GRACE)
+        call = asked.put._replace(
+            headers={**asked.put.headers, **accept}, timeout=httpx2.Timeout(30.0, read=silence)
+        )
         async for event in self._answered(call):
             yield event
 
@@ -195,9 +226,17 @@ class _Position:
         self.is_at_end = False
 
     def note(self, event: Event) -> None:
-        self.seen = max(self.seen, event.number)
+        self.seen = event.number or self.seen
         self.is_at_end = event.name == "completed"
         self.patience.renew()
+
+
+def _silence(until: float) -> httpx2.Timeout:
+    """Return the limits of a connection for events, which ends soon after a deadline."""
+    if math.isinf(until):
+        return httpx2.Timeout(30.0, read=_LONG_SILENCE)
+    left = max(until - time.monotonic(), _GRACE)
+    return httpx2.Timeout(min(30.0, left), read=min(_SHORT_SILENCE, left))
 
 
 def _event_of(sent: httpx2.ServerSentEvent) -> Event:
@@ -206,15 +245,12 @@ def _event_of(sent: httpx2.ServerSentEvent) -> Event:
     return Event(sent.event, data if isinstance(data, dict) else {}, number)
 
 
-async def _last(events: AsyncIterator[Event], on_event: Callable[[Event], object]) -> Event:
+async def _last(events: AsyncIterator[Event], on_event: Callable[[Event], object] | None) -> Event:
     """Pass each event on; return the last one."""
     async for event in events:
-        on_event(event)
+        if on_event is not None:
+            on_event(event)
     return event
-
-
-def _ignore(_event: Event) -> None:
-    """Do nothing."""
 
 
 def _succeeded(run: Run) -> Run:

@@ -28,8 +28,8 @@ TRIED = ((3, 11), (3, 12))
 """Versions of Python that the tests ran with."""
 SYSTEM = platform.system()
 _UNTRIED = """\
-On 3.13 the server has answered without a model, and no test ran. For macOS all packages of the
-server exist, and nothing was run."""
+On 3.13 the server, the client and the commands have answered without a model; PyTorch was not
+tried. For macOS all packages of the server exist, and nothing was run."""
 _ROOM = 2 * 2**30  # bytes for records and adapters
 _GIB = 2**30
 _INSTALL = f"{os.path.basename(sys.executable)} -m pip install -r {REQUIREMENTS}"

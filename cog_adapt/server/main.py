@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from cog_adapt.server.app import create_app
 from cog_adapt.server.cogfile import read_cogfile
+from cog_adapt.server.disk_warning import warn_of_disk
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.http_server import Server
 from cog_adapt.server.links import links_of, log_playground, warn_if_open
@@ -55,6 +56,7 @@ def serve(
     except ConfigError as error:
         sys.exit(f"ERROR: {error}")
     warn_if_open(listener, has_keys=settings.api_keys_file is not None)
+    warn_of_disk(settings)
     if settings.log_format == "console":
         server.links = links_of(listener, flags.mode, has_page=not settings.strict_cog)
     elif not settings.strict_cog:

@@ -227,7 +227,8 @@ def _without_steps(given: AutoStart, form: ClosedForm, everything: Tensor) -> He
     )
     closed = candidate_of(given, outputs=form.left_out, chosen=everything, wrong_share=wrong_share)
     first = decide({BASE: base, CLOSED: closed}, objective.name)
-    return of_few(first) if objective.averages else first
+    suspects = objective.suspects(form, [*map(str, given.start.data.labels)], wrong_share)
+    return replace(of_few(first) if objective.averages else first, suspects=suspects)
 
 
 def _decide(given: AutoStart, answered: CrossAnswers, first: HeadDecision) -> HeadDecision:
@@ -235,6 +236,7 @@ def _decide(given: AutoStart, answered: CrossAnswers, first: HeadDecision) -> He
     found = answered.candidates(given)
     count = effective_count(given.objective.importance(answered.chosen))
     decision = decide(found, given.objective.name, count)
+    decision = replace(decision, suspects=first.suspects)
     if decision.chosen != CLOSED:
         return decision
     return replace(decision, before=first.candidates[BASE], after=first.candidates[CLOSED])

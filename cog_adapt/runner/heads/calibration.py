@@ -87,7 +87,7 @@ def noisy_label_losses(logits: Tensor, targets: Tensor, wrong: float) -> Tensor:
     losses = F.cross_entropy(logits, targets, reduction="none").double()
     if not wrong:
         return losses
-    wrong_chances = wrong * _may_be_wrong(targets)
+    wrong_chances = wrong * may_be_wrong(targets)
     chance = wrong_chances / logits.shape[1]
     return -torch.log((1 - wrong_chances) * (-losses).exp().clamp_min(_LEAST_LIKELY) + chance)
 
@@ -136,7 +136,7 @@ class _Fit:
         self.precisions = torch.full((logits.shape[1] + 1,), _OFFSET_PRECISION, dtype=torch.float64)
         self.precisions[0] = _SCALE_PRECISION
         self.has_offsets = int(torch.bincount(targets).max()) > 1
-        self.may_be_wrong = _may_be_wrong(targets)
+        self.may_be_wrong = may_be_wrong(targets)
 
     def calibration(self, begin: Calibration | None = None) -> Calibration:
         """Minimise the loss by Newton's method."""
@@ -241,6 +241,6 @@ class _Fit:
         return self.logits * point[0].exp() + point[1:]
 
 
-def _may_be_wrong(targets: Tensor) -> Tensor:
+def may_be_wrong(targets: Tensor) -> Tensor:
     """Return 1 for each example whose label has enough others to detect an error, else 0."""
     return (torch.bincount(targets)[targets] >= _FEWEST_TO_DOUBT).double()

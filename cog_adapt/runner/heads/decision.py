@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from cog_adapt.runner.heads.calibration import effective_count
+from cog_adapt.runner.heads.suspects import Suspect
 
 _FEWEST_FOR_GRADIENTS = 40.0
 _ADDED_ANSWERS = 4  # answers added to the count in a share's standard error
@@ -90,6 +91,7 @@ class HeadDecision:
         after: the chosen candidate's score.
         candidates: all of them, on the same examples.
         no_estimate: why there is no estimate, if there is none.
+        suspects: the examples whose labels look wrong.
     """
 
     chosen: str
@@ -99,9 +101,11 @@ class HeadDecision:
     after: CandidateScore | None = None
     candidates: Mapping[str, CandidateScore] = field(default_factory=dict)
     no_estimate: str = "there are too few examples to leave some out"
+    suspects: tuple[Suspect, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, with the sentence for the caller."""
+        suspects = [each._asdict() for each in self.suspects]
         return {
             "chosen": self.chosen,
             "why": self.why,
@@ -110,6 +114,7 @@ class HeadDecision:
             "before": _rounded(self.before),
             "after": _rounded(self.after),
             "candidates": {name: _rounded(each) for name, each in self.candidates.items()},
+            **({"suspects": suspects} if suspects else {}),
         }
 
     @property

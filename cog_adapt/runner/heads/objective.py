@@ -3,6 +3,7 @@
 This module knows no model and no task.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,6 +29,7 @@ from cog_adapt.runner.heads.closed_form import (
     unfitted_classes,
 )
 from cog_adapt.runner.heads.linear_head import LinearHead
+from cog_adapt.runner.heads.suspects import Suspect, suspects_of
 
 _LEAST_TRUST = 0.1
 _FEW = 30
@@ -149,6 +151,16 @@ class Labels:
         everything = torch.arange(len(self.targets))
         return wrong_label_share(form.left_out, self.targets, self.importance(everything))
 
+    def suspects(
+        self, form: ClosedForm, labels: Sequence[str], wrong_share: WrongLabelShare
+    ) -> tuple[Suspect, ...]:
+        """Return the examples whose labels look wrong, by the leave-one-out answers."""
+        if wrong_share.is_open:
+            return ()
+        everything = torch.arange(len(self.targets))
+        calibrated = self.calibration(form.left_out, everything, wrong_share)(form.left_out)
+        return suspects_of(calibrated, self.targets, labels=labels, wrong_share=wrong_share)
+
     def calibration(
         self, outputs: Tensor, chosen: Tensor, wrong_share: WrongLabelShare
     ) -> Calibration:
@@ -227,6 +239,12 @@ class Numbers:
     def wrong_share(self, form: ClosedForm) -> WrongLabelShare:
         """Return no wrong labels: numbers have no labels."""
         return NO_WRONG_LABELS
+
+    def suspects(
+        self, form: ClosedForm, labels: Sequence[str], wrong_share: WrongLabelShare
+    ) -> tuple[Suspect, ...]:
+        """Return none: numbers have no labels."""
+        return ()
 
     def calibration(
         self, outputs: Tensor, chosen: Tensor, wrong_share: WrongLabelShare

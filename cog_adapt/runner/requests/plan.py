@@ -17,6 +17,7 @@ from cog_adapt.runner.adaptation.divergence import warnings_of
 from cog_adapt.runner.config import AUTO, HEAD, Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdapterNotFound, StoreError, WeightsError
+from cog_adapt.runner.heads.suspects import warnings_of_suspects
 from cog_adapt.runner.known.adaptation_key import AdaptationKey, key_of
 from cog_adapt.runner.known.receipt import Receipt
 from cog_adapt.runner.model_runner import ModelRunner
@@ -78,8 +79,8 @@ class AdaptationResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences on the course of the run; empty if it went as it should."""
-        return warnings_of(self.report)
+        """Sentences on the course of the run and on doubtful labels; empty without either."""
+        return warnings_of(self.report) + warnings_of_suspects(self.report)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,6 +116,6 @@ def _open(url: str) -> tuple[Any, str]:
     except (ImportError, ValueError) as error:
         raise ConfigError(
             f"ADAPTER_STORE is {url!r}: {error}. Install the package that reads it, "
-            "`pip install cog-adapt[remote]` for s3://."
+            "`pip install 'cog-adapt[remote]'` for s3://."
         ) from error
     return files, root.rstrip("/")

@@ -19,6 +19,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from cog_adapt.server.api.nullable import with_nullable
 from cog_adapt.server.api.operations import (
     SECURITY_SCHEMES,
     SERVERS,
@@ -196,7 +197,7 @@ def _describe(routes: list[BaseRoute], prefix: str) -> dict[str, Any]:
     text = json.dumps({"paths": found["paths"], "components": {"schemas": named}})
     place = '"#/components/schemas/'
     renamed = re.sub(rf'{place}({"|".join(own)})"', rf'{place}{prefix}\1"', text)
-    document: dict[str, Any] = json.loads(renamed)
+    document: dict[str, Any] = with_nullable(json.loads(renamed))
     return document
 
 

@@ -1,6 +1,8 @@
 """Gives the adapter of a training the name in the training's destination."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 
@@ -12,14 +14,20 @@ from cog_adapt.server.service.mapping import to_record
 from cog_adapt.server.service.platform_form import trained_adapter
 from cog_adapt.server.service.prediction import Prediction
 
+_Key = tuple[Kind, str, str]
+_MOST_SETTLED = 1000
 log = structlog.get_logger()
 
 
 class AdapterNaming:
-    """Waits for the ends of trainings; a server that is restarted in between names nothing."""
+    """Names the adapters of trainings: at their ends, or when a client reads an ended one.
+
+    The latter gives the name of a training whose server was restarted before its end.
+    """
 
     def __init__(self) -> None:
-        self._tasks: dict[tuple[Kind, str, str], asyncio.Task[None]] = {}
+        self._tasks: dict[_Key, asyncio.Task[None]] = {}
+        self._settled: dict[_Key, None] = {}  # in order; the oldest are dropped
 
     def watch(self, training: Prediction, adapters: AdapterService, destination: str) -> None:
         """Name the adapter when a training has ended.
@@ -29,26 +37,46 @@ class AdapterNaming:
             adapters: of the predictor.
             destination: `owner/name`.
         """
-        name = destination.partition("/")[2]
-        task = asyncio.get_running_loop().create_task(_name(training, adapters, name))
-        self._tasks[training.key] = task
-        task.add_done_callback(lambda _: self._tasks.pop(training.key, None))
+        self._start(training.key, _name_at_end(training, adapters, destination))
 
-    async def settle(self, record: Record) -> None:
-        """Wait until the adapter of an ended training has its name."""
-        task = self._tasks.get((record.kind, record.id, record.owner))
-        if task is not None and record.is_finished:
-            await asyncio.wait({task})
+    async def settle(
+        self, record: Record, adapters: AdapterService, destination: str | None
+    ) -> None:
+        """Wait until the adapter of an ended training has its name; a name that it has stays."""
+        key = (record.kind, record.id, record.owner)
+        if not record.is_finished or destination is None:
+            return
+        if key not in self._tasks and key not in self._settled:
+            self._start(key, _name(record, adapters, destination, if_none=True))
+        if key in self._tasks:
+            await asyncio.wait({self._tasks[key]})
+
+    def _start(self, key: _Key, naming: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(naming)
+        self._tasks[key] = task
+        task.add_done_callback(lambda _: self._end(key))
+
+    def _end(self, key: _Key) -> None:
+        self._tasks.pop(key, None)
+        self._settled[key] = None
+        while len(self._settled) > _MOST_SETTLED:
+            del self._settled[next(iter(self._settled))]
 
 
-async def _name(training: Prediction, adapters: AdapterService, name: str) -> None:
+async def _name_at_end(training: Prediction, adapters: AdapterService, destination: str) -> None:
     await asyncio.wait({training.done})
-    record = to_record(training)
-    made = trained_adapter(record)
+    await _name(to_record(training), adapters, destination)
+
+
+async def _name(
+    record: Record, adapters: AdapterService, destination: str, *, if_none: bool = False
+) -> None:
+    made, name = trained_adapter(record), destination.partition("/")[2]
     if record.status != "succeeded" or made is None:
         return
     try:
-        for adapter in await adapters.find_own(record.owner, made):
+        found = await adapters.find_own(record.owner, made)
+        for adapter in [each for each in found if not (if_none and each["name"])]:
             await adapters.change(adapter, {"name": name})
     except RequestError as error:
         log.warning("a trained adapter has no name", adapter=made, name=name, error=str(error))

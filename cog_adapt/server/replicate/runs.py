@@ -30,7 +30,7 @@ from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 
 _PAGE = 100
 _LONGEST_WAIT = 58.0  # seconds; clients give up at 60, and one of them would then ask again
-_WAIT = re.compile(r"wait(?:=([0-9]{1,9}))?")
+_WAIT = re.compile(r"wait(?:=([0-9]+))?")
 
 
 class RunRoutes:
@@ -145,7 +145,8 @@ class RunRoutes:
         """Return a run, with its output so far."""
         call, look = await _look(request)
         record = await look.record(self._kind)
-        await self._naming.settle(record)
+        destination = origin_of(record, call.origin).destination
+        await self._naming.settle(record, call.parts.adapters, destination)
         return json_response(self._shown(call, record))
 
     async def cancel(self, request: Request) -> Response:

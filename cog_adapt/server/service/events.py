@@ -146,7 +146,9 @@ class EventLog:
         The reader misses no event after this call, however late it asks for the first portion.
 
         Args:
-            after: number of the last event seen; 0: from the beginning; None: no replay.
+            after: number of the last event seen; 0: from the beginning; None: no replay. A number
+                that no event has yet was seen in an earlier log of a run that runs again: from the
+                beginning too.
 
         Raises:
             TooManyReaders: the limit of readers is reached.
@@ -156,6 +158,7 @@ class EventLog:
         follower = _Follower()
         self.was_followed = True
         if after is not None:
+            after = after if after <= self._last else 0
             follower.events.extend(event for event in self._kept if event.number > after)
             follower.size = self.size
             follower.missed = self.missed(after)

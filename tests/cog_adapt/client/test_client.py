@@ -9,6 +9,7 @@ import pytest
 
 from cog_adapt import AsyncClient, Client
 from cog_adapt.client import (
+    BadRequest,
     Busy,
     ClientError,
     Conflict,
@@ -16,6 +17,10 @@ from cog_adapt.client import (
     NotReady,
     Problem,
     RefusedInput,
+    RequestTooLarge,
+    ServerFault,
+    StorageFull,
+    TimedOut,
     Unauthorized,
     Unreachable,
 )
@@ -162,7 +167,13 @@ def answer(status, body="", **headers):
         (403, Unauthorized, '{"error": "no"}', "no", ...),
         (409, Conflict, '{"error": "used"}', "used", ...),
         (429, Busy, '{"error": "full"}', "full Try again in some s.", ...),
-        (500, ClientError, '{"error": "fault"}', "fault", ...),
+        (400, BadRequest, '{"error": "Invalid URL"}', "Invalid URL", ...),
+        (418, BadRequest, '{"error": "tea"}', "tea", ...),
+        (413, RequestTooLarge, '{"error": "large"}', "large", ...),
+        (504, TimedOut, '{"error": "late"}', "late", ...),
+        (507, StorageFull, '{"error": "disk"}', "disk", ...),
+        (500, ServerFault, '{"error": "fault"}', "fault", ...),
+        (302, ClientError, "elsewhere", "elsewhere", ...),
     ],
 )
 def test_a_refusal_has_its_kind_reason_status_and_detail(status, kind, body, message, detail):

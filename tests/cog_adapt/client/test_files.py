@@ -1,11 +1,12 @@
 """Files of the caller's machine, on their way to a server and back."""
 
+import contextlib
 import json
 
 import pytest
 
 from cog_adapt.client import FileNotWritten, RefusedInput
-from cog_adapt.client.files import Download, encode_inputs, write_file
+from cog_adapt.client.files import encode_inputs, write_file, writing
 
 
 def test_each_path_becomes_a_data_uri_and_all_else_stays(tmp_path):
@@ -47,9 +48,10 @@ def test_a_file_is_written_under_its_name_or_the_one_that_is_offered(tmp_path):
 
 def test_a_download_that_breaks_off_leaves_the_file_before(tmp_path):
     (tmp_path / "a").write_bytes(b"before")
-    download = Download(tmp_path / "a", "x")
-    download.write(b"half")
-    download.drop()
+    with contextlib.suppress(KeyboardInterrupt), writing(tmp_path / "a") as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"before"]
-    with pytest.raises(FileNotWritten, match="cannot be written: No such file or directory"):
-        Download(tmp_path / "none" / "a", "x")
+    for path, reason in (("none/a", "No such file or directory"), ("a/b", "Not a directory")):
+        with pytest.raises(FileNotWritten, match=f"cannot be written: {reason}"):
+            write_file(tmp_path / path, "x", b"")

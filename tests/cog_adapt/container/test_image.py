@@ -1,10 +1,23 @@
 """The mirror's image in a real engine: built from the Dockerfile, run as hardened as it goes."""
 
+import re
+
+import httpx2
 import pytest
 
 from cog_adapt.server.middleware.keys import make_key
-from tests.cog_adapt.container.containers import HARDENED, example_file, running, started, volume
+from tests.cog_adapt.container.base_image import ROOT
+from tests.cog_adapt.container.containers import (
+    HARDENED,
+    Container,
+    example_file,
+    running,
+    started,
+    volume,
+)
+from tests.cog_adapt.contract.serving import free_port
 
+READ_ME = re.findall(r"`docker ([^`]+)`", (ROOT / "README.md").read_text())
 LONG = {"steps": 2000, "budget_seconds": 20}
 MODEL_PROCESS = """
 import os, pathlib, signal
@@ -24,6 +37,24 @@ def server(engine, image):
 def test_the_build_took_pytorch_without_cuda(engine, image):
     command = ("python", "-c", "import torch; print(torch.__version__)")
     assert engine.docker("run", "--rm", image, *command).endswith("+cpu")
+
+
+def test_it_is_built_and_run_as_the_readme_says(engine, image):
+    """The build's command, but for the network and the index of PyTorch; the run's as it stands."""
+    build, run = (each.split() for each in READ_ME)
+    assert build == ["build", "-t", "cog-adapt", "."]
+    engine.docker("tag", image, "cog-adapt")
+    port = free_port()
+    published = [each.replace(":5000:", f":{port}:") for each in run[1:]]
+    name = engine.docker("run", "--detach", *published)
+    try:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+            container = Container(engine, name, client)
+            container.wait_until(lambda: client.get("/readyz").status_code == 200)
+            assert "records" in container.execute("ls", "/data")
+    finally:
+        engine.docker("rm", "--force", name)
+        engine.docker("volume", "rm", "cog-adapt")
 
 
 def test_no_process_has_a_privilege(server):

@@ -45,6 +45,7 @@ def serving(
     flags: Sequence[str] = (),
     until: str | None = "READY",
     schema: bool = True,
+    port: int | None = None,
 ) -> Iterator[Server]:
     """Start a server in a folder that has the predictors in it, and stop it at the end.
 
@@ -57,6 +58,7 @@ def serving(
         flags: of the command line.
         until: the health to wait for; None does not wait.
         schema: whether coglet gets the schema that `cog build` would bundle.
+        port: to listen on; None: a free one.
     """
     for source in PREDICTORS.glob("*.py"):
         shutil.copy(source, folder)
@@ -67,7 +69,7 @@ def serving(
     stubs = {"COG_PREDICT_TYPE_STUB": predict, "COG_TRAIN_TYPE_STUB": train}
     environment = environment_of(flavour, folder) | {k: v for k, v in stubs.items() if v}
     environment |= dict(env or {})
-    process, url, log = _start(flavour, folder, environment, flags)
+    process, url, log = _start(flavour, folder, environment, flags, port or free_port())
     with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as client:
         server = Server(flavour, folder, url, log, process, client)
         try:
@@ -102,10 +104,13 @@ def environment_of(flavour: str, folder: Path) -> dict[str, str]:
 
 
 def _start(
-    flavour: str, folder: Path, environment: Mapping[str, str], flags: Sequence[str]
+    flavour: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    flags: Sequence[str],
+    port: int,
 ) -> tuple[subprocess.Popen[bytes], str, Path]:
     module = "cog.server.http" if flavour == "coglet" else "server"
-    port = free_port()
     log = folder / f"server-{port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -65,16 +65,16 @@ def javascript_environment(url: str, key: str) -> tuple[str, dict[str, str]]:
     }
 
 
-def python2_answers(url: str, key: str) -> dict[str, Any]:
-    """Run the calls by replicate 2.0.0b4; return what each gave."""
-    command = [sys.executable, str(HERE / "python2_calls.py")]
+def python2_answers(url: str, key: str, calls: str = "python2_calls.py") -> dict[str, Any]:
+    """Run the calls of a file by replicate 2.0.0b4; return what each gave."""
+    command = [sys.executable, str(HERE / calls)]
     return _answers(command, python2_environment(url, key))
 
 
-def javascript_answers(url: str, key: str) -> dict[str, Any]:
-    """Run the calls by npm's replicate 1.4.0; return what each gave."""
+def javascript_answers(url: str, key: str, calls: str = "javascript_calls.cjs") -> dict[str, Any]:
+    """Run the calls of a file by npm's replicate 1.4.0; return what each gave."""
     node, environment = javascript_environment(url, key)
-    return _answers([node, str(HERE / "javascript_calls.cjs")], environment)
+    return _answers([node, str(HERE / calls)], environment)
 
 
 def _answers(command: Sequence[str], environment: dict[str, str]) -> dict[str, Any]:

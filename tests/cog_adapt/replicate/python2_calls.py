@@ -117,7 +117,9 @@ def files():
         owner=query["owner"][0],
         signature=query["signature"][0],
     ).read()
-    listed = [each.id for each in client.files.list()]
+    listed = [
+        each.id for each in client.files.list() if each.id == client.files.get(file_id=made.id).id
+    ]
     client.files.delete(file_id=made.id)
     gone = httpx.get(made.urls.download).status_code
     return [

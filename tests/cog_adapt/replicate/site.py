@@ -45,6 +45,7 @@ CODE = """
                 raise ValueError("a wrong word")
 """
 LEARNER = """
+    import asyncio
     from pathlib import Path as LocalPath
 
     from cog import BaseModel, BaseRunner, Input, Path
@@ -66,7 +67,8 @@ LEARNER = """
             found = await answer(self.runner, Request([text], adapter=adapter), self.scope)
             return found.adapter
 
-        async def train(self, examples: str) -> Output:
+        async def train(self, examples: str, seconds: float = 0) -> Output:
+            await asyncio.sleep(seconds)
             request = Request(examples=examples, recipe=Recipe("head", max_steps=2))
             done = await train(self.runner, request, self.scope)
             return Output(weights=Path(done.weights), report=done.report)
@@ -74,7 +76,14 @@ LEARNER = """
 
 
 @contextlib.contextmanager
-def site(folder: Path, code: str = CODE, name: str = "Predictor", **env: str) -> Iterator[Server]:
+def site(
+    folder: Path,
+    code: str = CODE,
+    name: str = "Predictor",
+    *,
+    port: int | None = None,
+    **env: str,
+) -> Iterator[Server]:
     """Serve a predictor with the keys, unless the environment has an empty API_KEYS_FILE."""
     (folder / "model.py").write_text(textwrap.dedent(code))
     lines = [f"{who} {hashlib.sha256(key.encode()).hexdigest()}" for key, who in KEYS.items()]
@@ -84,7 +93,7 @@ def site(folder: Path, code: str = CODE, name: str = "Predictor", **env: str) ->
     reference = f"model.py:{name}"
     train = reference if name == "Learner" else None
     with serving(
-        "mirror", folder, predict=reference, train=train, env=variables, until="up"
+        "mirror", folder, predict=reference, train=train, env=variables, until="up", port=port
     ) as server:
         wait_for(lambda: server.get("/readyz", headers=EVE).status_code == 200 or None, 120)
         yield server

@@ -1,6 +1,9 @@
 """Replicate's three clients, unchanged, against a running server: each call that they have."""
 
 import io
+import json
+import os
+import subprocess
 
 import pytest
 from replicate.client import Client
@@ -8,8 +11,12 @@ from replicate.exceptions import ModelError, ReplicateError
 from replicate.webhook import Webhooks
 
 from tests.cog_adapt.contract.receivers import Receiver
-from tests.cog_adapt.replicate.packages import javascript_answers, python2_answers
-from tests.cog_adapt.replicate.site import SECRET
+from tests.cog_adapt.replicate.packages import (
+    javascript_answers,
+    javascript_environment,
+    python2_answers,
+)
+from tests.cog_adapt.replicate.site import ADA, SECRET
 from tests.cog_adapt.waiting import wait_for
 
 WORDS = ["x ", "y "]
@@ -126,6 +133,21 @@ def test_python_1_gets_the_secret_and_validates_whole_predictions(server, client
     seen = client._request("GET", f"/v1/predictions/{made.id}").json()
     del seen["urls"]["stream"]  # a capability is not sent to others
     assert told.json == seen | {"webhook": told.json["webhook"]}
+
+
+def test_javascript_validates_our_webhooks(server):
+    node, environment = javascript_environment(server.url, "ada-key")
+    with Receiver() as receiver:
+        body = {"input": {"text": "x"}, "webhook": receiver.url + "/hook"}
+        server.post("/v1/predictions", body, headers=ADA)
+        told = wait_for(lambda: next(iter(receiver.requests), None))
+    names = ("id", "timestamp", "signature")
+    sent = {name: told.headers[f"webhook-{name}"] for name in names}
+    sent |= {"body": told.body.decode(), "secret": SECRET}
+    for values, valid in ((sent, "true\n"), (sent | {"body": "{}"}, "false\n")):
+        code = f"require('replicate').validateWebhook({json.dumps(values)}).then(console.log)"
+        done = subprocess.run([node, "-e", code], env=os.environ | environment, capture_output=True)
+        assert done.stdout.decode() == valid, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,13 @@ PUBLIC = "https://models.example/base"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    limits = {"UPLOAD_BYTES": "2000", "MAX_FILE_BYTES": "1500", "PUBLIC_URL": f"{PUBLIC}/"}
-    with site(tmp_path_factory.mktemp("open"), API_KEYS_FILE="", **limits) as running:
+    with site(
+        tmp_path_factory.mktemp("open"),
+        API_KEYS_FILE="",
+        UPLOAD_BYTES="2000",
+        MAX_FILE_BYTES="1500",
+        PUBLIC_URL=f"{PUBLIC}/",
+    ) as running:
         yield running
 
 

@@ -15,6 +15,9 @@ import pytest
 
 from cog_adapt.server.middleware.keys import make_key
 from tests.cog_adapt.contract.serving import REPOSITORY, serving, wait_until
+from tests.cog_adapt.lm.tiny import write_model
+from tests.cog_adapt.test_text_served import ROWS, folder_with
+from tests.cog_adapt.test_text_served import served as served_model
 
 SHOWN = (REPOSITORY / "docs" / "generated-clients.md").read_text("utf-8")
 GENERATORS = REPOSITORY / ".data" / "generators"
@@ -72,6 +75,50 @@ const wrong = await predictionsCreate({ body: { input: { text: 1 } } });
 client.setConfig({ auth: 'ca_unknown' });
 const refused = (await predictionsList()).response?.status;
 console.log(JSON.stringify({ label, runs: ids?.length, wrong: wrong.response?.status, refused }));
+"""
+LANGUAGE_MODEL_IN_PYTHON = """
+from cog_client import AuthenticatedClient
+from cog_client.api.openai import v1_chat_completions_create, v1_models_list
+from cog_client.api.predictions import predictions_create
+from cog_client.models import Input, MirrorChatAsked, MirrorPredictionRequest, PredictionResponse
+
+client = AuthenticatedClient(URL, token=KEY)
+values = Input.from_dict({"prompt": "the quick fox", "max_tokens": 4, "steps": 2, "examples": ROWS})
+answer = predictions_create.sync(client=client, body=MirrorPredictionRequest(input_=values))
+assert isinstance(answer, PredictionResponse) and "".join(answer.output), answer
+(adapter,) = [answer.metrics["adaptation"]["adapter"]]
+chat = MirrorChatAsked.from_dict(
+    {"model": adapter, "max_tokens": 4, "messages": [{"role": "user", "content": "the fox"}]}
+)
+assert chat.max_tokens == 4 and chat.seed is not None
+said = v1_chat_completions_create.sync_detailed(client=client, body=chat)
+assert json.loads(said.content)["choices"][0]["message"]["content"], said
+models = json.loads(v1_models_list.sync_detailed(client=client).content)["data"]
+assert [each["id"] for each in models] == ["base", adapter], models
+"""
+LANGUAGE_MODEL_IN_TYPESCRIPT = """
+import { predictionsCreate, v1ChatCompletionsCreate, v1ModelsList } from './cog-client';
+import { client } from './cog-client/client.gen';
+async function use() {
+  client.setConfig({ baseUrl: URL, auth: KEY });
+  const input = { prompt: 'the quick fox', max_tokens: 4, steps: 2, examples: ROWS };
+  const done = (await predictionsCreate({ body: { input } })).data as
+    import('./cog-client').PredictionResponse;
+  const pieces: string[] | undefined = done.output;
+  const max_tokens: number | null | undefined = 4;
+  // @ts-expect-error: a text is no number
+  const wrong: import('./cog-client').MirrorChatAsked = { messages: [], max_tokens: 'four' };
+  const messages = [{ role: 'user' as const, content: 'the fox' }];
+  const said = (await v1ChatCompletionsCreate({ body: { messages, max_tokens } })).data as any;
+  const models = (await v1ModelsList()).data as any;
+  const names = models.data.map((each: { id: string }) => each.id);
+  console.log(JSON.stringify({
+    pieces: pieces!.join('').length > 0,
+    said: said.choices[0].message.content.length > 0,
+    names: names[0],
+  }));
+}
+use();
 """
 COMPILED = {
     "compilerOptions": {
@@ -188,3 +235,45 @@ def test_a_typescript_client_is_made_without_warnings_and_works(served, node_too
     answered = json.loads(run("node", "use.js", folder=tmp_path))
     assert answered.pop("runs") >= 1
     assert answered == {"label": "red Where is my parcel?", "wrong": 422, "refused": 401}
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    """A server of the language model's project, with OpenAI's routes and a key; and the key."""
+    folder = folder_with(tmp_path_factory.mktemp("lm"))
+    key, line = make_key("test", ["predict"])
+    (folder / "keys").write_text(f"{line}\n")
+    model = write_model(tmp_path_factory.mktemp("model"), scale=8.0)
+    keys = {"API_KEYS_FILE": str(folder / "keys")}
+    with served_model("mirror", folder, model, until=None, **keys) as server:
+        server.client.headers["Authorization"] = f"Bearer {key}"
+        wait_until(server, "READY")
+        yield server, key
+
+
+def test_the_language_models_document_makes_a_python_client(language_model, python_tools, tmp_path):
+    server, key = language_model
+    tool = "openapi-python-client"
+    said = generated(tool, server.url, key=key, tools=python_tools, folder=tmp_path)
+    assert said.strip() == "Generating cog_client"
+    names = f"import json\nKEY, URL, ROWS = {key!r}, {server.url!r}, {ROWS}\n"
+    (tmp_path / "use.py").write_text(names + LANGUAGE_MODEL_IN_PYTHON)
+    run(python_tools / "python", "use.py", folder=tmp_path)
+
+
+def test_the_language_models_document_makes_a_typescript_client(
+    language_model, node_tools, tmp_path
+):
+    server, key = language_model
+    (tmp_path / "node_modules").symlink_to(node_tools.parent)
+    (tmp_path / "tsconfig.json").write_text(json.dumps(COMPILED))
+    said = generated("openapi-ts", server.url, key=key, tools=node_tools, folder=tmp_path)
+    assert not re.search(r"warn|error|skip", said, re.IGNORECASE), said
+    names = "".join(
+        f"const {name} = {json.dumps(value)};\n"
+        for name, value in {"KEY": key, "URL": server.url, "ROWS": ROWS}.items()
+    )
+    (tmp_path / "use.ts").write_text(f"{names}{LANGUAGE_MODEL_IN_TYPESCRIPT}")
+    run(node_tools / "tsc", "--project", ".", folder=tmp_path)
+    answered = json.loads(run("node", "use.js", folder=tmp_path))
+    assert answered == {"pieces": True, "said": True, "names": "base"}

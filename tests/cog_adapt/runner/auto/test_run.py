@@ -103,6 +103,21 @@ def test_the_closed_form_comes_before_any_step(model, monkeypatch):
     assert early.decision.candidates.keys() == {BASE, CLOSED}
 
 
+@pytest.mark.parametrize("chosen", [CLOSED, GRADIENTS])
+def test_rows_that_look_wrongly_labelled_are_named(model, monkeypatch, chosen):
+    chosen_by(monkeypatch, chosen)
+    rows, wrong = separated(60), range(3, 60, 10)
+    for place in wrong:
+        others = [label for label in LABELS if label != rows[place].target]
+        rows[place] = replace(rows[place], target=others[0])
+    _, done = run(model, rows)
+    suspects = done.report.to_json()["decision"]["suspects"]
+    assert sorted(each["row"] - 1 for each in suspects) == [*wrong]
+    assert all(each["label"] == rows[each["row"] - 1].target for each in suspects)
+    _, clear = run(model)
+    assert "suspects" not in clear.report.to_json()["decision"]
+
+
 def test_labels_that_lie_apart_are_learned(model):
     progress, done = run(model)
     decision = done.report.decision

@@ -29,7 +29,11 @@ def follow(log, after=0):
 
 def test_a_replay_begins_after_the_last_event_that_was_seen():
     log = filled(10, 5)
-    assert [follow(log, 3), follow(log, 5), follow(log, 99)] == [[4, 5], [], []]
+    assert [follow(log, 3), follow(log, 5)] == [[4, 5], []]
+
+
+def test_a_number_of_an_earlier_log_is_followed_from_the_beginning():
+    assert follow(filled(10, 2), 30) == [1, 2]
 
 
 @pytest.mark.parametrize(
