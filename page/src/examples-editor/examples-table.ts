@@ -68,7 +68,7 @@ export class ExamplesTable extends ScrolledRows {
   }
 
   private width(column: string): string {
-    if (column === this.target) return 'target';
+    if (column === this.target && this.labels.length > 0) return 'target'; // labels are short, texts are not
     return typeof this.data[0]?.[column] === 'number' ? 'number' : '';
   }
 

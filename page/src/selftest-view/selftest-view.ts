@@ -66,7 +66,7 @@ function openQuestions({ unverified, leftOut }: Verdict): TemplateResult | typeo
       ${unverified.length === 0
         ? nothing
         : html`<li>${unverified.length === 1 ? 'One parameter' : `${unverified.length.toLocaleString('en')} parameters`}: the gradient exists, but its effect on the loss is too small to verify its value.
-            <details><summary>Which</summary><ul class="names">${unverified.slice(0, MOST_NAMES).map((each) => html`<li><code>${each}</code></li>`)}</ul></details></li>`}
+            <details><summary>Which</summary><ul class="names" tabindex="0" aria-label="Parameters that are not proved">${unverified.slice(0, MOST_NAMES).map((each) => html`<li><code>${each}</code></li>`)}</ul></details></li>`}
       ${leftOut.map(([name, reason]) => html`<li>The check <code>${name}</code> was left out${reason ? `: ${reason}` : ''}.</li>`)}
     </ul>
   </section>`;
