@@ -103,7 +103,7 @@ class Project(NamedTuple):
     requests: dict[str, dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="session", params=KINDS)
 def project(request, tmp_path_factory) -> Iterator[Project]:
     """What `cog-adapt new` writes for each kind whose weights are here, served as it is."""
     kind = request.param
