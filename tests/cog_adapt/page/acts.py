@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 _ENDED = re.compile("succeeded|failed|canceled|refused")
-PATIENCE_MS = 120_000
+PATIENCE_MS = 240_000
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 _AXE = Path(__file__).parents[3] / "page" / "node_modules" / "axe-core" / "axe.min.js"
 _VIOLATIONS = """axe.run().then(found => found.violations
