@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 from playwright.sync_api import BrowserContext, Page, sync_playwright
@@ -111,7 +111,8 @@ def violations(page: Page) -> int:
     """Return how many violations axe-core finds, in all views, wide and narrow, light and dark."""
     page.evaluate(AXE.read_text())
     count = 0
-    for width, scheme, view in itertools.product(WIDTHS, ("light", "dark"), VIEWS):
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for width, scheme, view in itertools.product(WIDTHS, schemes, VIEWS):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         page.evaluate("view => (location.hash = `#/${view}`)", view)
