@@ -78,7 +78,7 @@ function section(report: GradientReport): TemplateResult {
     <details class="checks" ?open=${!report.passed}><summary>${titleOf(report)} <span class="quiet">${report.precision}</span>
       <span class="state ${report.passed ? 'succeeded' : 'failed'}">${report.passed ? 'passed' : 'failed'}</span>
       <span class="quiet">${passed} of ${report.checks.length} checks, ${report.seconds.toFixed(2)} s</span></summary>
-      ${checks(report.checks)}
+      ${checks(report.checks, titleOf(report))}
     </details>
     ${heatMap(report.gradient_norms)}
   </section>`;
@@ -110,8 +110,8 @@ function finding(found: Finding): TemplateResult {
   </div>`;
 }
 
-function checks(all: Check[]): TemplateResult {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Checks"><table>
+function checks(all: Check[], title: string): TemplateResult {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Checks: ${title}"><table>
     <thead><tr><th scope="col">check</th><th scope="col">status</th><th scope="col">seconds</th><th scope="col">measured</th></tr></thead>
     <tbody>${all.map(
       (each) => html`<tr>

@@ -331,6 +331,7 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
     </tr>`}};U([z({attribute:!1})],va.prototype,`adapters`,void 0),U([z({attribute:!1})],va.prototype,`inputs`,void 0),U([z({attribute:!1})],va.prototype,`fields`,void 0),U([B()],va.prototype,`typed`,void 0),U([B()],va.prototype,`columns`,void 0),U([B()],va.prototype,`asked`,void 0),U([B()],va.prototype,`isAsking`,void 0),va=U([R(`adapter-compare`)],va);function ya({value:e,score:t},n,r){let i=Gr(e).slice(0,200),a=n?``:ga(t,r?.score??null);return P`${n?P`<strong>${i}</strong> <span class="visually-hidden">(differs)</span>`:i}
     ${t===null?F:P`<span class="quiet">${Kr(t)}</span>`}
     ${a?P`<span class="gain">${a}</span>`:F}`}var ba=class extends H{constructor(...e){super(...e),this.compared=null,this.inputs={},this.fields=[],this.adapters=null,this.name=``,this.label=``,this.chosen=[],this.problem=``,this.removing=null,this.polling=new xi(this,()=>this.load(),5e3)}connectedCallback(){super.connectedCallback(),this.compared&&(this.chosen=[this.compared])}render(){let e=this.problem||this.polling.problem;return P`
+      <h2 class="visually-hidden">Adapters</h2>
       <div class="filters">
         <label for="by-name">Name</label>
         <input id="by-name" .value=${this.name} @change=${e=>this.filter(`name`,e)} />
@@ -703,7 +704,7 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
     <details class="checks" ?open=${!e.passed}><summary>${vf(e)} <span class="quiet">${e.precision}</span>
       <span class="state ${e.passed?`succeeded`:`failed`}">${e.passed?`passed`:`failed`}</span>
       <span class="quiet">${t} of ${e.checks.length} checks, ${e.seconds.toFixed(2)} s</span></summary>
-      ${xf(e.checks)}
+      ${xf(e.checks,vf(e))}
     </details>
     ${Sf(e.gradient_norms)}
   </section>`}function vf({checks:e}){let t=t=>e.some(e=>e.name===t);return t(`another-thread`)?`Ways of calling`:t(`patterns`)||t(`probe`)?`Task`:`Gradients`}async function yf(e){let t=await He(`selftest`,{method:e}),n=t.ok||t.status===503,r=t.clone(),i=n?await t.json():null;if(i&&Array.isArray(i.reports))return i;throw await Ke(r)}function bf(e){return P`<div class="finding ${{FAIL:`failed`,WARN:`warned`,NOTE:`noted`}[e.level]}">
@@ -711,7 +712,7 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
     ${e.module?P`<p>in <code>${e.module}</code></p>`:F}
     ${e.line?P`<pre class="text" tabindex="0" aria-label="The line">${e.line}</pre>`:F}
     ${e.parameters?.length?P`<p class="quiet">${e.parameters.slice(0,8).join(`, `)}</p>`:F}
-  </div>`}function xf(e){return P`<div class="scroll" tabindex="0" role="region" aria-label="Checks"><table>
+  </div>`}function xf(e,t){return P`<div class="scroll" tabindex="0" role="region" aria-label="Checks: ${t}"><table>
     <thead><tr><th scope="col">check</th><th scope="col">status</th><th scope="col">seconds</th><th scope="col">measured</th></tr></thead>
     <tbody>${e.map(e=>P`<tr>
         <th scope="row">${e.name}</th>
