@@ -24,10 +24,10 @@ test('a report is told in sentences', () => {
 });
 
 test('held-out scores and a known request are said', () => {
-  const said = reportWords({ held_out_before: 0.5, held_out_after: 0.75, held_out_examples: 12, known: true });
+  const said = reportWords({ held_out_before: 0.5, held_out_after: 0.75, held_out_examples: 12, known: true, stop_reason: 'max_steps' });
   expect(said).toEqual([
+    'These examples were known, so no step was taken now; this is how it had learned them.',
     'On 12 held-out examples the score went from 0.500 to 0.750.',
-    'These examples were known: no step was taken now.',
   ]);
 });
 

@@ -13,14 +13,15 @@ const ENDS: Record<string, string> = {
 /** Return what a report says, a sentence each; what it does not hold is not said. */
 export function reportWords(report: Record<string, Json>): string[] {
   const decision = objectOf(report.decision);
+  const isKnown = report.known === true;
   return [
+    isKnown && 'These examples were known, so no step was taken now; this is how it had learned them.',
     basics(report),
     text(decision?.why) && `${capital(String(decision?.why))}.`,
     text(decision?.expected) && `${capital(String(decision?.expected))}.`,
     heldOut(report),
-    typeof report.stop_reason === 'string' &&
+    typeof report.stop_reason === 'string' && !isKnown &&
       `It ended because ${ENDS[report.stop_reason] ?? report.stop_reason}.`,
-    report.known === true && 'These examples were known: no step was taken now.',
     typeof report.started_from === 'string' && `It began from the adapter ${report.started_from}.`,
     ...warnings(report.warnings),
   ].filter((each): each is string => typeof each === 'string' && each !== '');

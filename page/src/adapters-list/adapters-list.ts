@@ -35,6 +35,7 @@ export class AdaptersList extends LightElement {
   override render(): TemplateResult {
     const problem = this.problem || this.polling.problem;
     return html`
+      <h2 class="visually-hidden">Adapters</h2>
       <div class="filters">
         <label for="by-name">Name</label>
         <input id="by-name" .value=${this.name} @change=${(event: Event) => this.filter('name', event)} />

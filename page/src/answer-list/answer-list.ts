@@ -6,7 +6,7 @@ import { styles } from '../light/styles';
 import { mediaValue } from '../output-value/media';
 import { isRow } from '../output-value/shapes';
 import { askedInput } from './asked-input';
-import { askedOf, isSame, numberText, percent, readingOf, type Reading } from './readings';
+import { askedOf, isChanged, isUndecided, numberText, percent, readingOf, type Reading } from './readings';
 
 const MOST_ANSWERS = 100;
 const SCORES_OF_ONE = 6;
@@ -42,7 +42,7 @@ export class AnswerList extends LightElement {
 
   private summary(): TemplateResult | typeof nothing {
     if (this.untaught === null || this.untaught.length !== this.answers.length) return nothing;
-    const changed = this.answers.filter((each, place) => !isSame(readingOf(each), readingOf(this.untaught?.[place] ?? null)));
+    const changed = this.answers.filter((each, place) => isChanged(readingOf(each), this.was(place)));
     const [few, many] = [changed.length, this.answers.length];
     const tells = few === 0 ? 'Teaching changed no answer' : `Teaching changed ${many === 1 ? 'the answer' : `${few} of ${many} answers`}`;
     const hasScores = this.answers.some((each) => readingOf(each).kind === 'scores');
@@ -51,8 +51,7 @@ export class AnswerList extends LightElement {
   }
 
   private row(asked: Json | undefined, answer: Reading, was: Reading | null): TemplateResult {
-    const isChanged = was !== null && !isSame(answer, was);
-    return html`<li class="answer ${isChanged ? 'is-changed' : ''}">
+    return html`<li class="answer ${isChanged(answer, was) ? 'is-changed' : ''}">
       ${asked === undefined ? nothing : html`<div class="asked">${askedInput(asked)}</div>`}
       <div class="said">${this.said(answer, was)}</div>
     </li>`;
@@ -61,25 +60,25 @@ export class AnswerList extends LightElement {
   private said(answer: Reading, was: Reading | null): TemplateResult {
     if (answer.kind === 'scores') return this.scores(answer, was?.kind === 'scores' ? was : null);
     if (answer.kind === 'number') return numberSaid(answer.value, was);
-    const isChanged = was !== null && !isSame(answer, was);
     return html`${valueSaid(answer)}
-      ${isChanged ? html`<div class="was"><span class="quiet">before</span> ${valueSaid(was)}</div>` : nothing}`;
+      ${was !== null && isChanged(answer, was) ? html`<div class="was"><span class="quiet">before</span> ${valueSaid(was)}</div>` : nothing}`;
   }
 
   private scores(answer: Reading & { kind: 'scores' }, was: (Reading & { kind: 'scores' }) | null): TemplateResult {
     const before = new Map(was?.scores);
-    const isChanged = was !== null && was.label !== answer.label;
+    const wasLabel = was === null || isUndecided(was) || was.label === answer.label ? null : was.label;
     const { length } = this.answers;
     const most = length === 1 ? SCORES_OF_ONE : length <= FEW ? FEW : 1;
     const first = answer.scores.filter(
-      ([name], place) => place < most || name === answer.label || (isChanged && name === was.label),
+      ([name], place) => place < most || name === answer.label || name === wasLabel,
     );
     const others = answer.scores.filter((each) => !first.includes(each));
-    const bar = (each: [string, number]): TemplateResult => scoreBar(each, before.get(each[0]), answer.label, was?.label);
+    const bar = (each: [string, number]): TemplateResult => scoreBar(each, before.get(each[0]), answer.label, wasLabel);
     return html`
       ${most > 1
         ? html`<p class="headline"><strong class="answer-label">${answer.label.slice(0, 200)}</strong>
-            ${isChanged ? html`<span class="was-label">was <s>${was.label.slice(0, 200)}</s></span>` : nothing}</p>`
+            ${wasLabel === null ? nothing : html`<span class="was-label">was <s>${wasLabel.slice(0, 200)}</s></span>`}
+            ${isUndecided(was) ? html`<span class="was-label">was undecided</span>` : nothing}</p>`
         : nothing}
       <ul class="scores">${first.map(bar)}</ul>
       ${others.length === 0
@@ -92,10 +91,10 @@ export class AnswerList extends LightElement {
 }
 
 /** A label's bar: as long as its score, with a mark where the score was before teaching. */
-function scoreBar([name, score]: [string, number], was: number | undefined, label: string, wasLabel?: string): TemplateResult {
+function scoreBar([name, score]: [string, number], was: number | undefined, label: string, wasLabel: string | null): TemplateResult {
   const place = (share: number): string => `${Math.min(1, Math.max(0, share)) * 100}%`;
   const isAnswer = name === label;
-  const wasAnswer = name === wasLabel && !isAnswer;
+  const wasAnswer = name === wasLabel;
   return html`<li class="score ${isAnswer ? 'is-answer' : ''} ${wasAnswer ? 'was-answer' : ''}">
     <span class="score-name" title=${name}>${wasAnswer ? html`<span class="visually-hidden">was </span>` : nothing}${name.slice(0, 200)}</span>
     <span class="bar" aria-hidden="true">

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Json } from '../api/types';
 import { asDataUri } from './asked-input';
-import { askedOf, isSame, numberText, percent, readingOf } from './readings';
+import { askedOf, isChanged, isSame, isUndecided, numberText, percent, readingOf } from './readings';
 
 test.each<[Json, string]>([
   [{ label: 'a', scores: { a: 1 } }, 'scores'],
@@ -23,6 +23,12 @@ test('labels with other scores are the same answer, numbers by what is shown of 
   expect(isSame(readingOf({ label: 'a', score: 0.1 }), readingOf({ label: 'a', score: 0.9 }))).toBe(true);
   expect(isSame(readingOf(1.00001), readingOf(1.00002))).toBe(true);
   expect(isSame(readingOf(1), readingOf(2))).toBe(false);
+});
+
+test('labels that all score the same are no answer, so a later one is another', () => {
+  const [even, boot] = [{ a: 1 / 3, b: 1 / 3, c: 1 / 3 }, { a: 0.5, b: 0.3, c: 0.2 }].map((scores) => readingOf({ label: 'a', scores }));
+  expect([even, boot, readingOf({ label: 'a', score: 1 }), null].map((each) => isUndecided(each ?? null))).toEqual([true, false, false, false]);
+  expect([isChanged(boot!, even!), isChanged(boot!, boot!), isChanged(even!, even!), isChanged(boot!, null)]).toEqual([true, false, false, false]);
 });
 
 test('answers are put beside what was asked, single or in lists', () => {

@@ -10,6 +10,7 @@ export type Reading =
 
 /** Values of a request that teach or set, so that no answer belongs to one of them. */
 const NOT_ASKED = new Set(['examples', 'labels', 'stop', 'messages']);
+const EVEN = 1e-4; // scores that are closer are the same
 const SINGLE = ['text', 'input', 'prompt', 'question', 'image', 'sound', 'audio'];
 
 /** Return one answer as what it is; scores are sorted, the highest first. */
@@ -51,6 +52,18 @@ export function askedOf(input: Values, count: number): Json[] | null {
 /** Return whether two answers say the same; numbers by what is shown of them. */
 export function isSame(one: Reading, other: Reading): boolean {
   return saidBy(one) === saidBy(other);
+}
+
+/** Return whether an answer names a label by chance alone, since all of them score the same. */
+export function isUndecided(answer: Reading | null): boolean {
+  if (answer?.kind !== 'scores' || answer.scores.length < 2) return false;
+  const [most, least] = [answer.scores[0]?.[1] ?? 0, answer.scores.at(-1)?.[1] ?? 0];
+  return most - least < EVEN;
+}
+
+/** Return whether teaching changed an answer. */
+export function isChanged(answer: Reading, was: Reading | null): boolean {
+  return was !== null && (isUndecided(was) !== isUndecided(answer) || !isSame(answer, was));
 }
 
 function saidBy(reading: Reading): string {

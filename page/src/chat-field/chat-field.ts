@@ -47,7 +47,13 @@ export class ChatField extends FieldElement {
   private add(): void {
     const role = this.messages.at(-1)?.role === 'user' ? 'assistant' : 'user';
     this.write([...this.messages, { role, content: '' }]);
-    void this.updateComplete.then(() => [...this.querySelectorAll('textarea')].at(-1)?.focus());
+    void this.focusLast();
+  }
+
+  /** Put the focus into the last message. */
+  async focusLast(): Promise<void> {
+    await this.updateComplete;
+    [...this.querySelectorAll('textarea')].at(-1)?.focus();
   }
 
   private write(messages: Row[]): void {

@@ -36,6 +36,12 @@ test('classes are counted; numbers and texts are none', () => {
   expect(balanceOf(rows(Array.from({ length: 20 }, (_, n) => `a sentence ${n}`)), 'label')).toBeNull();
 });
 
+test('texts to be answered or written down are no classes, however few they are', () => {
+  expect(balanceOf([{ completion: 'a' }, { completion: 'a' }], 'completion')).toBeNull();
+  expect(balanceOf([{ target: 'Sort it.' }, { target: 'Take it.' }], 'target')).toBeNull();
+  expect(balanceOf([{ target: 'a' }, { target: 'a' }, { target: 'b' }, { target: 'b' }], 'target')).toEqual([['a', 2], ['b', 2]]);
+});
+
 test('pictures and sounds are known by what they hold', () => {
   expect(mediumOf([{ input: 'iVBORw0KGgoAAAA', label: 'a' }])).toEqual({ column: 'input', medium: 'image' });
   expect(mediumOf([{ text: 'a' }])).toBeNull();

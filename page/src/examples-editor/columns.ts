@@ -74,7 +74,7 @@ export function mediumOf(rows: Row[]): { column: string; medium: 'image' | 'audi
 
 /** Return classes with their numbers of examples, the largest first; null: the targets are no classes. */
 export function balanceOf(rows: Row[], target: string | null): [string, number][] | null {
-  if (target === null) return null;
+  if (target === null || isOneOf(target, ['completion'])) return null;
   const counts = new Map<string, number>();
   for (const row of rows) {
     const value = row[target] as Json | undefined;
@@ -84,7 +84,8 @@ export function balanceOf(rows: Row[], target: string | null): [string, number][
     if (name !== '') counts.set(name, (counts.get(name) ?? 0) + 1);
     if (counts.size > MOST_CLASSES) return null;
   }
-  const isOfTexts = rows.length > 8 && counts.size > rows.length / 2;
+  const isLabel = isOneOf(target, ['label']); // a few labels may differ all; a few targets are texts then
+  const isOfTexts = (rows.length > 8 || !isLabel) && counts.size > rows.length / 2;
   return isOfTexts ? null : [...counts].sort(([, one], [, other]) => other - one);
 }
 

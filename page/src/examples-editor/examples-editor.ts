@@ -2,10 +2,9 @@ import { html, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import { customElement, property, state } from 'lit/decorators.js';
 import type { Json } from '../api/types';
 import { FieldElement } from '../field-frame/field-element';
-import { dataUri } from '../file-field/data-uri';
 import { cellText, isRow, type Row } from '../output-value/shapes';
-import { typedValue } from '../rows-field/typed-value';
 import { balanceOf, expectedOf, mediumOf, missingOf, orderedColumns, renamed, targetOf, type Expected } from './columns';
+import { isRows, rowsOfFiles, rowsOfText, type Intake } from './intake';
 import { parseExamples } from './parse';
 import { emptyCells } from './problems';
 import { suspectsOf, type Suspect } from './suspects';
@@ -14,8 +13,7 @@ import './examples-grid';
 import './examples-table';
 import './label-balance';
 import './row-labeller';
-
-const TEXTUAL = /^(text|input|sentence|prompt|completion|label)$/i;
+import './row-marks';
 
 /** Examples to learn from: pasted, dropped or typed, as a table of texts or a grid of pictures and sounds. */
 @customElement('examples-editor')
@@ -97,9 +95,9 @@ export class ExamplesEditor extends FieldElement {
           ? html`<examples-grid .data=${rows} .column=${medium.column} .target=${this.target} .labels=${this.labels} .brush=${this.brush}
               .marked=${this.marked} @rows-change=${this.edited}></examples-grid>`
           : this.table()}
-      ${this.marks()}
+      <row-marks .problems=${this.problems} .suspects=${this.suspects} @row-show=${this.show} @put-right=${this.putRight}></row-marks>
       ${balance && balance.length > 0
-        ? html`<label-balance .counts=${balance} .brush=${this.brush} .picks=${medium !== null}
+        ? html`<label-balance .counts=${balance} .brush=${this.brush} .picks=${medium?.medium === 'image'}
             @brush-change=${(event: CustomEvent<string>) => (this.brush = event.detail)}></label-balance>`
         : nothing}
     `;
@@ -122,25 +120,6 @@ export class ExamplesEditor extends FieldElement {
 
   private get marked(): Map<number, string> {
     return new Map([...this.suspects.map(({ place, why }) => [place, why] as const), ...this.problems]);
-  }
-
-  /** What is wrong with rows, once and in full; a suspicious label is put right by a click. */
-  private marks(): TemplateResult | typeof nothing {
-    const problems = [...this.problems].sort(([one], [other]) => one - other);
-    const { suspects } = this;
-    if (problems.length + suspects.length === 0) return nothing;
-    return html`<div role="status"><ul class="marks" aria-label="Rows to look at">
-      ${problems.slice(0, 20).map(([place, said]) => html`<li class="problem">${this.rowLink(place)} ${said}</li>`)}
-      ${suspects.map((each) => html`<li class="suspect">${this.rowLink(each.place)} ${each.why}
-        <button type="button" class="small" @click=${() => this.putRight([each])}>Change to ${each.label} and teach again</button></li>`)}
-      ${suspects.length > 1
-        ? html`<li><button type="button" class="small" @click=${() => this.putRight(suspects)}>Change all ${suspects.length} and teach again</button></li>`
-        : nothing}
-    </ul></div>`;
-  }
-
-  private rowLink(place: number): TemplateResult {
-    return html`<button type="button" class="link" @click=${() => this.show(place)}>Row ${place + 1}</button>:`;
   }
 
   private moreButtons(): TemplateResult {
@@ -182,7 +161,7 @@ export class ExamplesEditor extends FieldElement {
 
   private paste(event: ClipboardEvent): void {
     const text = event.clipboardData?.getData('text') ?? '';
-    if (!text.includes('\n') && !/^\s*[[{]/.test(text)) return;
+    if (!isRows(text)) return;
     event.preventDefault();
     this.take(text);
   }
@@ -206,14 +185,9 @@ export class ExamplesEditor extends FieldElement {
     chosen.value = ''; // the same file may be chosen again
   }
 
-  /** Read files of rows; each picture or sound becomes a row of its own. */
   private async readFiles(files: FileList | null): Promise<void> {
-    const media: Row[] = [];
-    for (const file of files ?? []) {
-      if (!/^(image|audio)\//.test(file.type)) this.take(await file.text());
-      else media.push({ [this.mediaColumn]: await dataUri(file), [this.target ?? this.expected.target]: this.brush });
-    }
-    if (media.length > 0) this.write([...this.rows, ...media]);
+    const others = { [this.target ?? this.expected.target]: this.brush };
+    this.keep(await rowsOfFiles(files ?? [], this.mediaColumn, others));
   }
 
   private get mediaColumn(): string {
@@ -221,27 +195,27 @@ export class ExamplesEditor extends FieldElement {
   }
 
   private take(text: string): void {
-    const { rows, problems } = parseExamples(text);
-    this.unread = rows.length > 0 || problems.length > 0 || text.trim() === '' ? problems : ['No rows were found.'];
-    const typed = rows.map((row) => Object.fromEntries(
-      Object.entries(row).map(([name, value]) => [name, TEXTUAL.test(name) ? value : typedValue(value)]),
-    ));
-    if (typed.length > 0) this.write([...this.rows, ...typed]);
+    this.keep(rowsOfText(text));
+  }
+
+  private keep({ rows, problems }: Intake): void {
+    this.unread = problems;
+    if (rows.length > 0) this.write([...this.rows, ...rows]);
   }
 
   private map({ detail }: CustomEvent<Map<string, string>>): void {
     this.write(renamed(this.rows, detail, this.expected.input !== null));
   }
 
-  private show(place: number): void {
+  private show({ detail }: CustomEvent<number>): void {
     const shown = this.querySelector<HTMLElement & { showRow(place: number): void }>('examples-table, examples-grid');
-    shown?.showRow(place);
+    shown?.showRow(detail);
   }
 
-  private putRight(suspects: Suspect[]): void {
+  private putRight({ detail }: CustomEvent<Suspect[]>): void {
     const { target } = this;
     if (target === null) return;
-    const labels = new Map(suspects.map(({ place, label }) => [place, label]));
+    const labels = new Map(detail.map(({ place, label }) => [place, label]));
     this.write(this.rows.map((row, place) => (labels.has(place) ? { ...row, [target]: labels.get(place) ?? '' } : row)));
     this.tell('teach-again');
   }

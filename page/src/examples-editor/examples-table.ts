@@ -68,8 +68,9 @@ export class ExamplesTable extends ScrolledRows {
   }
 
   private width(column: string): string {
-    if (column === this.target) return 'target';
-    return typeof this.data[0]?.[column] === 'number' ? 'number' : '';
+    const isTarget = column === this.target;
+    const width = isTarget && this.labels.length > 0 ? 'target' : typeof this.data[0]?.[column] === 'number' ? 'number' : '';
+    return isTarget ? `${width} is-target` : width; // labels are short; texts take what room there is
   }
 
   private rename(column: string, event: Event): void {

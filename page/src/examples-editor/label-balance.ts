@@ -15,7 +15,7 @@ export class LabelBalance extends LightElement {
   override render(): TemplateResult {
     const most = Math.max(...this.counts.map(([, count]) => count));
     return html`
-      ${this.picks ? html`<p class="quiet">Choose a label, then click the rows that have it.</p>` : nothing}
+      ${this.picks ? html`<p class="quiet">Choose a label, then click the pictures that have it.</p>` : nothing}
       <ul class="balance" aria-label="Examples of each label">
         ${this.counts.slice(0, MOST).map(([name, count]) => html`<li>${this.named(name)}
           <span class="bar" aria-hidden="true"><span class="bar-now" ${styles({ width: `${(count / most) * 100}%` })}></span></span>

@@ -1,7 +1,7 @@
 /** Reads what came of a run: its answers, what a training has learnt, or why there is nothing. */
 import type { Json, RunRecord } from '../api/types';
 import { referenceOf } from '../output-value/media';
-import { isRow, type Row } from '../output-value/shapes';
+import { isReference, isRow, type Row } from '../output-value/shapes';
 
 const MOST_FIELDS = 4;
 const MOST_PART = 40;
@@ -18,7 +18,7 @@ export interface Answer {
 export function answersOf(output: Json | undefined): Answer[] {
   if (output === null || output === undefined) return [];
   if (!isRow(output)) return Array.isArray(output) ? joined(output) : [answerOf(output)];
-  if ('stored' in output && Object.keys(output).length === 1) return []; // too large for a list
+  if (isReference(output)) return [];
   if (Array.isArray(output.predictions)) {
     const before = Array.isArray(output.before) ? output.before : [];
     return output.predictions.map((each, place) => answerOf(each, before[place]));

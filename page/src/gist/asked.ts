@@ -1,6 +1,6 @@
 /** Reads a request as its sender knows it: what was asked, what was taught, which settings were changed. */
 import type { Json, Values } from '../api/types';
-import { isRow } from '../output-value/shapes';
+import { isReference, isRow } from '../output-value/shapes';
 
 export interface Asked {
   /** The values that answers belong to, one each. */
@@ -21,11 +21,13 @@ export interface Known {
 
 const OF_LEARNING = new Set(['examples', 'examples_file', 'weights', 'adapter', 'labels']);
 const FIRST = ['text', 'texts', 'prompt', 'messages', 'input', 'inputs', 'image', 'images', 'sound', 'sounds', 'audio', 'rows'];
+const LARGE = 'a request that is too large for this list';
 const MOST_SETTINGS = 4;
 const MOST_WORDS = 60;
 
 /** Read the input of a run; `known` gives the predictor's order and defaults. */
 export function askedOf(input: Values, known: Known[] = []): Asked {
+  if (isReference(input)) return { items: [LARGE], examples: 0, labels: [], adapter: '', settings: [] };
   const given = givenOf(input, known).filter(([name]) => !OF_LEARNING.has(name));
   const main = given.filter(([name, value]) => isContent(value) && FIRST.includes(name));
   const chosen = main.length > 0 ? main : given.filter(([, value]) => isContent(value)).slice(0, 1);

@@ -8,6 +8,7 @@ import type { Known } from '../gist/asked';
 import { gist } from '../gist/gist';
 import { LightElement } from '../light/light-element';
 import { Polling } from './polling';
+import { WholeRecords } from './whole-records';
 import '../adapters-list/adapters-list';
 import '../run-detail/run-detail';
 import '../gist/gist.css';
@@ -36,6 +37,7 @@ export class HistoryView extends LightElement {
   @state() private status = '';
   @state() private cursors: string[] = [];
   private readonly polling = new Polling(this, () => this.load());
+  private readonly whole = new WholeRecords();
 
   override willUpdate(changed: PropertyValues<this>): void {
     const isOther = changed.get('listed') !== undefined;
@@ -96,7 +98,7 @@ export class HistoryView extends LightElement {
     const kind = this.listed === 'trainings' ? 'trainings' : 'predictions';
     const time = record.metrics?.predict_time;
     return html`<li class="entry">
-      <a class="entry-link" href=${hashOf(kind, record.id)}>${gist(kind, record, this.fields[kind])}</a>
+      <a class="entry-link" href=${hashOf(kind, record.id)}>${gist(kind, this.whole.complete(record), this.fields[kind])}</a>
       <div class="entry-facts">
         <span class="state ${record.status}">${record.status}</span>
         <span>${age(record.created_at)}</span>
@@ -118,6 +120,7 @@ export class HistoryView extends LightElement {
     if (listed !== this.listed) return; // the reader has gone on meanwhile
     this.records = page.results;
     this.next = page.next ?? null;
+    void this.whole.read(listed, page.results, () => this.requestUpdate()).catch(() => undefined); // the next turn reads again
   }
 
   private filter(event: Event): void {

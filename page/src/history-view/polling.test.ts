@@ -65,12 +65,38 @@ test('a server that is gone is not asked until it is back', async () => {
   expect(asked).toHaveBeenCalledTimes(2);
 });
 
-test('nothing is asked while nobody looks, and asking now is still possible afterwards', async () => {
+function hide(isHidden: boolean): void {
+  vi.spyOn(document, 'hidden', 'get').mockReturnValue(isHidden);
+  document.dispatchEvent(new Event('visibilitychange'));
+}
+
+test('nothing is asked, and no timer runs, while the tab is hidden; who comes back is told at once', async () => {
+  const { asked } = await polled(() => Promise.resolve());
+  hide(true);
+  expect(vi.getTimerCount()).toBe(0);
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(asked).toHaveBeenCalledTimes(1);
+  hide(false);
+  expect(asked).toHaveBeenCalledTimes(2);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(asked).toHaveBeenCalledTimes(3);
+});
+
+test('an answer that comes while the tab is hidden starts no timer', async () => {
+  let answer = (): void => undefined;
+  const { asked } = await polled(() => new Promise((resolve) => (answer = resolve)));
+  hide(true);
+  answer();
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(asked).toHaveBeenCalledTimes(1);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('one that is begun in a hidden tab asks nothing until it is shown', async () => {
   vi.spyOn(document, 'hidden', 'get').mockReturnValue(true);
-  const { element, asked } = await polled(() => Promise.resolve());
+  const { asked } = await polled(() => Promise.resolve());
   await vi.advanceTimersByTimeAsync(5000);
   expect(asked).not.toHaveBeenCalled();
-  vi.restoreAllMocks();
-  await element.polling.now();
+  hide(false);
   expect(asked).toHaveBeenCalledTimes(1);
 });

@@ -18,11 +18,13 @@ export class Polling implements ReactiveController {
 
   hostConnected(): void {
     this.isOn = true;
+    document.addEventListener('visibilitychange', this.look);
     void this.turn();
   }
 
   hostDisconnected(): void {
     this.isOn = false;
+    document.removeEventListener('visibilitychange', this.look);
     clearTimeout(this.timer);
   }
 
@@ -32,11 +34,18 @@ export class Polling implements ReactiveController {
     await this.turn();
   }
 
+  /** Stop while the tab is hidden; who comes back sees what is so now. */
+  private readonly look = (): void => {
+    clearTimeout(this.timer);
+    if (!document.hidden) void this.turn();
+  };
+
   private async turn(): Promise<void> {
-    if (!document.hidden) await this.once();
+    if (document.hidden) return;
+    await this.once();
     this.host.requestUpdate();
     clearTimeout(this.timer);
-    if (this.isOn) this.timer = setTimeout(() => void this.turn(), this.pause);
+    if (this.isOn && !document.hidden) this.timer = setTimeout(() => void this.turn(), this.pause);
   }
 
   private async once(): Promise<void> {

@@ -35,3 +35,9 @@ export function cellText(value: Json | undefined): string {
 export function isRow(value: Json): value is Row {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
+
+/** Return whether a value is a reference to what is too large for a list. */
+export function isReference(value: unknown): boolean {
+  const row = (value ?? null) as Json;
+  return isRow(row) && typeof row.stored === 'string' && Object.keys(row).length === 1;
+}

@@ -34,11 +34,27 @@ test('what has come so far is shown while it runs; then the output', async () =>
 });
 
 test('a run that failed says why and shows its logs, all as text', async () => {
-  const element = await panel({ phase: 'failed', error: HOSTILE, output: HOSTILE, logs: HOSTILE });
+  const element = await panel({ phase: 'failed', error: HOSTILE, output: HOSTILE, logs: `before it\n${HOSTILE}` });
   expect(found(element, '[role=alert]').textContent.trim()).toBe(HOSTILE);
   expect(found<HTMLDetailsElement>(element, 'details.logs').open).toBe(true);
   for (const part of ['log-view', 'output-value']) expect(found(element, part).textContent).toContain(HOSTILE);
   expect(element.querySelector('img')).toBeNull();
+});
+
+test('logs that say no more than the error stay folded', async () => {
+  const element = await panel({ phase: 'failed', error: 'Prediction failed: ValueError: odd', logs: 'ValueError: odd\n' });
+  expect(found(element, '[role=alert]').textContent.trim()).toBe('Odd');
+  expect(found<HTMLDetailsElement>(element, 'details.logs').open).toBe(false);
+});
+
+test('an answer stands above how it was learned, and the answer of a chat can be replied to', async () => {
+  const run = Object.assign(new Run('predictions', { prompt: 'Hello?' }, 'one'), { phase: 'succeeded', output: ['Good', ' day'], report: { method: 'lora' } });
+  const element = await shown<ResultPanel>('result-panel', { run, joins: true, replies: true });
+  const parts = [...element.querySelectorAll('.message, .reply, adaptation-panel')].map((each) => each.localName);
+  expect(parts).toEqual(['p', 'div', 'button', 'adaptation-panel']);
+  const replied = toldBy(element, 'reply');
+  button(element, 'Reply').click();
+  expect(replied).toHaveLength(1);
 });
 
 test.each([409, 429, 503])('a server that is full is said, when to come again, and it can be tried: %i', async (status) => {

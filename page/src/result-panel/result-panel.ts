@@ -29,11 +29,14 @@ export class ResultPanel extends LightElement {
   @property({ attribute: false }) run!: Run;
   @property({ type: Number }) version = 0;
   @property({ type: Boolean }) joins = false;
+  /** Whether the answer can be replied to. */
+  @property({ type: Boolean }) replies = false;
   /** Inputs beside which the form says what is wrong; it is not said here again. */
   @property({ attribute: false }) saidAt: string[] = [];
 
   override render(): TemplateResult {
     const { run } = this;
+    const hasAnswers = (predictionsOf(run.output)?.length ?? 0) > 0;
     return html`
       <p class="state ${run.phase}" role="status" data-phase=${run.phase}>
         <strong>${WORDS[run.phase]}</strong>
@@ -42,8 +45,9 @@ export class ResultPanel extends LightElement {
       </p>
       ${run.error ? this.problem() : nothing}
       ${this.answers()}
+      ${hasAnswers ? nothing : this.output()}
       ${this.adapts ? html`<adaptation-panel .run=${run} .version=${this.version}></adaptation-panel>` : nothing}
-      ${this.output()}
+      ${hasAnswers ? html`<details><summary>Whole output</summary>${this.value(run.output)}</details>` : nothing}
       ${run.phase === 'refused' ? nothing : this.logs()}
     `;
   }
@@ -86,25 +90,32 @@ export class ResultPanel extends LightElement {
     `;
   }
 
+  /** An output that is no list of answers: as it is, or as the answer of a chat. */
   private output(): TemplateResult | typeof nothing {
     const { run } = this;
     const soFar = run.chunks.length > 0 ? run.chunks : undefined;
     const value = run.output ?? (run.isOver && run.phase === 'succeeded' ? null : soFar);
     if (value === undefined) return nothing;
-    const hasAnswers = (predictionsOf(run.output)?.length ?? 0) > 0;
-    const shown = html`<output-value .value=${hasAnswers ? value : withoutNothing(value)} .version=${this.version}
-      .joins=${this.joins}></output-value>`;
-    if (hasAnswers) return html`<details><summary>Whole output</summary>${shown}</details>`;
+    const shown = this.value(withoutNothing(value));
     const asked = this.joins ? askedLast(run.input) : '';
     if (asked === '') return html`<section aria-label="Output">${shown}</section>`;
     return html`<section class="chat" aria-label="Output">
       <p class="message is-user">${asked.slice(0, MOST_ASKED)}</p>
       <div class="message is-assistant">${shown}</div>
+      ${this.replies && run.phase === 'succeeded'
+        ? html`<button type="button" class="small reply" @click=${() => this.tell('reply')}>Reply</button>`
+        : nothing}
     </section>`;
   }
 
+  private value(value: Json | undefined): TemplateResult {
+    return html`<output-value .value=${value} .version=${this.version} .joins=${this.joins}></output-value>`;
+  }
+
   private logs(): TemplateResult {
-    const isOpen = this.run.phase === 'failed' && this.saidAt.length === 0;
+    const { phase, error, logs } = this.run;
+    const isSaid = bare(logs) === bare(error ?? ''); // as above, so the logs add nothing
+    const isOpen = phase === 'failed' && this.saidAt.length === 0 && !isSaid;
     return html`<details class="logs" ?open=${isOpen}>
       <summary>Logs</summary>
       <log-view .text=${this.run.logs}></log-view>
@@ -123,4 +134,9 @@ function askedLast({ prompt, messages }: Values): string {
 function withoutNothing(value: Json): Json {
   if (!isRow(value)) return value;
   return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== null));
+}
+
+/** Return a failure without the names of what has failed. */
+function bare(text: string): string {
+  return plainError(`Prediction failed: ${text.trim()}`);
 }

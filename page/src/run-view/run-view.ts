@@ -2,6 +2,7 @@ import { html, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import { customElement, property, query, state } from 'lit/decorators.js';
 import { keyed } from 'lit/directives/keyed.js';
 import type { ExampleRequest, Kind, Values } from '../api/types';
+import type { ChatField } from '../chat-field/chat-field';
 import type { ExamplesEditor } from '../examples-editor/examples-editor';
 import { problemsByRow } from '../examples-editor/problems';
 import type { ValueChange } from '../field-frame/field-element';
@@ -72,8 +73,7 @@ export class RunView extends LightElement {
           <h2>${this.kind === 'trainings' ? 'Result' : 'Answer'}</h2>
           ${run
             ? html`<result-panel .run=${run} .version=${this.watching.version} .joins=${this.joins}
-                .saidAt=${this.saidAt(run)} @run-again=${this.start}></result-panel>
-                ${this.reply(run)}`
+                .replies=${this.replies} .saidAt=${this.saidAt(run)} @run-again=${this.start} @reply=${() => this.goOn(run)}></result-panel>`
             : this.empty()}
         </section>
       </div>
@@ -129,18 +129,18 @@ export class RunView extends LightElement {
     </div>`;
   }
 
-  /** Offer to go on with a chat, where the answer is one of its messages. */
-  private reply(run: Run): TemplateResult | typeof nothing {
-    const hasChat = this.joins && this.fields.some((each) => each.editor === 'chat');
-    if (!hasChat || run.phase !== 'succeeded') return nothing;
-    return html`<button type="button" class="small" @click=${() => this.goOn(run)}>Reply</button>`;
+  /** Whether the answer is a message of a chat that can go on. */
+  private get replies(): boolean {
+    return this.joins && this.fields.some((each) => each.editor === 'chat');
   }
 
+  /** Put the answer into the chat, and a message to be typed after it. */
   private goOn(run: Run): void {
     const { prompt, messages } = run.input;
     const asked = Array.isArray(messages) && messages.length > 0 ? messages : [{ role: 'user', content: prompt ?? '' }];
     const answer = Array.isArray(run.output) ? run.output.join('') : String(run.output ?? '');
     this.set({ prompt: '', messages: [...asked, { role: 'assistant', content: answer }, { role: 'user', content: '' }] });
+    void this.updateComplete.then(() => this.querySelector<ChatField>('chat-field')?.focusLast());
   }
 
   private get idPrefix(): string {
@@ -165,7 +165,7 @@ export class RunView extends LightElement {
       const plain = plainProblem(message, this.fields.find((each) => each.name === field)?.choices ?? []);
       if (field) said[field] = said[field] ? `${said[field]}; ${plain}` : plain;
     }
-    const fault = run?.phase === 'failed' && run.error ? faultOf(run.error, run.input) : null;
+    const fault = run?.phase === 'failed' && run.error ? faultOf(run.error, run.input, this.fields.map((each) => each.name)) : null;
     if (fault?.field && this.fields.some((each) => each.name === fault.field)) said[fault.field] = fault.message;
     const isSaidOfRows = said.examples !== undefined && problemsByRow(run?.error ?? '').size > 0;
     if (isSaidOfRows) said.examples = 'The rows that are marked cannot be used.';

@@ -6,6 +6,7 @@ test.each([
   ['Prediction failed: ValueError: 3 is odd', '3 is odd'],
   ['Training failed: InputError: none', 'None'],
   ['Prediction failed: Prediction failed: ValueError: no', 'No'],
+  ['Prediction failed: InputError: none. Send `examples`.', 'None. Send examples.'],
   ['queue full: wait', 'queue full: wait'],
 ])('a failure is said without what the server calls it: %s', (error, said) => {
   expect(plainError(error)).toBe(said);
@@ -15,8 +16,10 @@ test.each([
   ['Prediction failed: InputError: `examples`: row 1 is empty', { field: 'examples', message: 'Row 1 is empty' }],
   ["Prediction failed: AdapterNotFound: adapter 'x' is not known", { field: 'adapter', message: "Adapter 'x' is not known" }],
   ['Prediction failed: InputError: text has no use here', { field: null, message: 'Text has no use here' }],
+  ['Prediction failed: InputError: none is known. Send `examples`, or an `adapter`.', { field: 'examples', message: 'None is known. Send examples, or an adapter.' }],
+  ['Prediction failed: ValueError: `other` is odd', { field: null, message: 'Other is odd' }],
 ])('a failure knows its input: %s', (error, fault) => {
-  expect(faultOf(error, { adapter: 'x', text: '' })).toEqual(fault);
+  expect(faultOf(error, { adapter: 'x', text: '' }, ['adapter', 'text', 'examples'])).toEqual(fault);
 });
 
 test('no pattern is shown to a reader', () => {

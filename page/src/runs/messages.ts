@@ -7,20 +7,27 @@ export interface Fault {
   message: string;
 }
 
-/** Return a failure without the names of the server's functions and exceptions. */
+/** Return a failure without the names of the server's functions and exceptions, and without marks of code. */
 export function plainError(error: string): string {
-  const inside = error.replace(/^((Async )?(prediction|training) failed: )+/i, '');
-  const isOfServer = inside !== error;
-  return isOfServer ? capital(inside.replace(/^[A-Z]\w+: /, '')) : error;
+  const said = ofServer(error);
+  return said === null ? error : capital(said.replace(/`(\w+)`/g, '$1'));
 }
 
-/** Return a failure with its input: one that the failure's sentence begins with. */
-export function faultOf(error: string, input: Values): Fault {
-  const message = plainError(error);
+/** Return a failure with its input: one that its sentence begins with, or the first that it marks as a name. */
+export function faultOf(error: string, input: Values, fields: string[]): Fault {
+  const message = ofServer(error) ?? error;
   const quoted = /^`(\w+)`: /.exec(message);
-  if (quoted?.[1]) return { field: quoted[1], message: capital(message.slice(quoted[0].length)) };
-  const first = /^(\w+) /.exec(message)?.[1]?.toLowerCase();
-  return { field: first !== undefined && typeof input[first] === 'string' && input[first] !== '' ? first : null, message };
+  if (quoted?.[1]) return { field: quoted[1], message: capital(plainError(error).replace(/^\w+: /, '')) };
+  const first = /^(\w+) /.exec(message)?.[1]?.toLowerCase() ?? '';
+  const isGiven = typeof input[first] === 'string' && input[first] !== '';
+  const marked = [...message.matchAll(/`(\w+)`/g)].map(([, name = '']) => name).find((each) => fields.includes(each));
+  return { field: isGiven ? first : (marked ?? null), message: plainError(error) };
+}
+
+/** Return what the server says of a failed run, without the names that it begins with; null: another has said it. */
+function ofServer(error: string): string | null {
+  const inside = error.replace(/^((Async )?(prediction|training) failed: )+/i, '');
+  return inside === error ? null : inside.replace(/^[A-Z]\w+: /, '');
 }
 
 function capital(text: string): string {

@@ -66,7 +66,7 @@ function openQuestions({ unverified, leftOut }: Verdict): TemplateResult | typeo
       ${unverified.length === 0
         ? nothing
         : html`<li>${unverified.length === 1 ? 'One parameter' : `${unverified.length.toLocaleString('en')} parameters`}: the gradient exists, but its effect on the loss is too small to verify its value.
-            <details><summary>Which</summary><ul class="names">${unverified.slice(0, MOST_NAMES).map((each) => html`<li><code>${each}</code></li>`)}</ul></details></li>`}
+            <details><summary>Which</summary><ul class="names" tabindex="0" aria-label="Parameters that are not proved">${unverified.slice(0, MOST_NAMES).map((each) => html`<li><code>${each}</code></li>`)}</ul></details></li>`}
       ${leftOut.map(([name, reason]) => html`<li>The check <code>${name}</code> was left out${reason ? `: ${reason}` : ''}.</li>`)}
     </ul>
   </section>`;
@@ -78,7 +78,7 @@ function section(report: GradientReport): TemplateResult {
     <details class="checks" ?open=${!report.passed}><summary>${titleOf(report)} <span class="quiet">${report.precision}</span>
       <span class="state ${report.passed ? 'succeeded' : 'failed'}">${report.passed ? 'passed' : 'failed'}</span>
       <span class="quiet">${passed} of ${report.checks.length} checks, ${report.seconds.toFixed(2)} s</span></summary>
-      ${checks(report.checks)}
+      ${checks(report.checks, titleOf(report))}
     </details>
     ${heatMap(report.gradient_norms)}
   </section>`;
@@ -110,8 +110,8 @@ function finding(found: Finding): TemplateResult {
   </div>`;
 }
 
-function checks(all: Check[]): TemplateResult {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Checks"><table>
+function checks(all: Check[], title: string): TemplateResult {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Checks: ${title}"><table>
     <thead><tr><th scope="col">check</th><th scope="col">status</th><th scope="col">seconds</th><th scope="col">measured</th></tr></thead>
     <tbody>${all.map(
       (each) => html`<tr>

@@ -1,14 +1,18 @@
 """The page in a real browser: Debian's Chromium, asked by Playwright."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from cog_adapt.command import new
+from tests.cog_adapt.command.test_kinds import KINDS, SETUP_SECONDS, missing
+from tests.cog_adapt.command.test_new import mirror
 from tests.cog_adapt.contract.serving import serving
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -89,3 +93,25 @@ def template(tmp_path_factory) -> Iterator[Any]:
     env = {"WEIGHTS_DIR": str(folder / "weights")}
     with serving("mirror", folder, predict="predict.py:Predictor", env=env) as server:
         yield server
+
+
+class Project(NamedTuple):
+    """A served project of a kind, and the inputs of its example requests by their names."""
+
+    kind: str
+    url: str
+    requests: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def project(request, tmp_path_factory) -> Iterator[Project]:
+    """What `cog-adapt new` writes for each kind whose weights are here, served as it is."""
+    kind = request.param
+    if lacking := missing(kind):
+        pytest.skip(f"{', '.join(lacking)}: not installed; `make kinds` installs it")
+    folder = tmp_path_factory.mktemp("project") / kind
+    new.write_project(folder, kind)
+    offered = json.loads((folder / "examples" / "requests.json").read_text())
+    requests = {each["name"]: each["input"] for each in offered if each.get("kind") != "train"}
+    with mirror(folder, SETUP_SECONDS) as client:
+        yield Project(kind, str(client.base_url), requests)

@@ -39,7 +39,6 @@ def test_one_sees_the_model_learn_and_keeps_what_it_has_learned(visit, template)
     expect(page.locator("answer-list .glance")).to_contain_text("Teaching changed")
     expect(rows.first.locator(".asked")).to_have_text(TEXTS[0])
     expect(page.locator(".words").first).to_contain_text("The model adapted to 48 examples by lora")
-    picture(page, "page-adaptation")
     page.get_by_label("Name", exact=True).fill("support")
     page.get_by_role("button", name="Keep this adapter").click()
     expect(page.get_by_text("Kept as support, version 1.")).to_be_visible()
@@ -55,18 +54,20 @@ def test_one_sees_the_model_learn_and_keeps_what_it_has_learned(visit, template)
 
 
 def test_two_adapters_are_compared_on_the_same_inputs(visit, template):
-    for seed in (1, 2):
-        template.output(texts=TEXTS, examples=TICKETS, method="lora", steps=2, seed=seed)
-    page = visit(template.url)
-    set_up(page, texts=TEXTS)
+    texts = [*TEXTS, "I forgot my password and the reset mail never comes."]
+    for method in ("lora", "head"):
+        template.output(texts=texts, examples=TICKETS, method=method, steps=2)
+    page = visit(template.url, viewport={"width": 1280, "height": 800})
+    set_up(page, texts=texts)
     page.get_by_role("link", name="History").click()
     page.get_by_role("link", name="Adapters").click()
     boxes = page.locator("adapters-list input[type=checkbox]")
     boxes.nth(0).check()
     boxes.nth(1).check()
     page.get_by_role("button", name="Compare", exact=True).click()
-    expect(page.locator("adapter-compare tbody tr")).to_have_count(2)
+    expect(page.locator("adapter-compare tbody tr")).to_have_count(3)
     expect(page.locator("adapter-compare tbody")).to_contain_text("%")
+    page.locator("adapter-compare table").scroll_into_view_if_needed()
     picture(page, "page-adapters")
 
 

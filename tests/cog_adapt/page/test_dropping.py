@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.cog_adapt.page.acts import drop, run, until_ended
+from tests.cog_adapt.page.seen import expect_seen
 from tests.cog_adapt.page.test_predicting import PIXEL
 
 
@@ -96,6 +97,7 @@ def test_dropped_examples_are_rows_and_reach_the_predictor(visit, rows, tmp_path
     drop(page, "examples-editor .drop", file)
     expect(page.locator("examples-editor")).to_contain_text("2 examples, 2 labels")
     expect(page.get_by_label("text of row 1")).to_have_value("one, and")
+    expect_seen(page.get_by_label("text of row 1"))
     run(page)
     until_ended(page, "succeeded")
     expect(page.locator("output-value dt", has_text="count").locator("+ dd")).to_contain_text("2")

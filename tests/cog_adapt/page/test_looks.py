@@ -74,8 +74,9 @@ def test_a_prediction_takes_no_mouse(visit, server):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_or_critical(visit, server, scheme):
-    page = visit(server.url, color_scheme=scheme)
+@pytest.mark.parametrize("width", [380, 1280])
+def test_axe_finds_nothing_in_any_view(visit, server, width, scheme):
+    page = visit(server.url, color_scheme=scheme, viewport={"width": width, "height": 900})
     page.fill("#input-s", "seen")
     page.keyboard.press("Control+Enter")  # without its number: a problem is in the page too
     until_ended(page, "refused")

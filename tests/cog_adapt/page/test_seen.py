@@ -1,5 +1,6 @@
 """What a reader sees of the main screen: in the window, not covered, not cut off."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,20 @@ def test_the_scores_of_a_plain_prediction_are_seen(visit, template, window):
     widths = [bar.bounding_box()["width"] for bar in page.locator(".bar-now").all()]
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > 10
+
+
+def test_one_screen_leads_from_the_question_to_the_answer(visit, template):
+    page = visit(template.url, viewport={"width": 1280, "height": 800})
+    for words in ("What do you want to ask?", "Teach it", "Answer"):
+        expect_seen(page.get_by_role("heading", name=words))
+    expect_seen(page.locator("#input-method"))
+    expect_seen(page.get_by_role("button", name="Run", exact=True))
+    settings = page.locator("#predict details.settings")
+    expect(settings.locator("input >> visible=true")).to_have_count(0)
+    settings.locator("summary").click()
+    page.locator("#input-steps").scroll_into_view_if_needed()
+    expect_seen(page.locator("#input-steps"))
+    assert "^" not in page.locator("main").inner_text()  # as the patterns of inputs begin
 
 
 @WIDTHS
@@ -91,6 +106,18 @@ def test_an_error_stands_at_its_input_once_and_in_words(visit, template):
     expect_seen(page.get_by_role("alert").get_by_text("is not known here"))
 
 
+@WIDTHS
+def test_a_failure_stands_at_the_input_that_it_asks_for(visit, template, window):
+    page = visit(template.url, viewport=window)
+    set_up(page, text="Where is it?")
+    run(page)
+    until_ended(page, "failed")
+    said = page.locator("#input-labels-problem")
+    expect_seen(said)
+    expect(said).to_contain_text("Set labels, send examples, or name an adapter.")
+    expect(page.get_by_text("at least 2 different names").locator("visible=true")).to_have_count(1)
+
+
 def test_a_method_is_a_choice_in_words(visit, template):
     page = visit(template.url)
     page.select_option("#input-method", label="head: the last layer alone")
@@ -121,12 +148,16 @@ def test_a_suspicious_label_is_put_right_by_a_click_which_teaches_again(visit, t
     expect(suspect).to_have_count(0)
 
 
-def test_columns_of_a_foreign_file_are_mapped_and_renamed(visit, template):
-    page = visit(template.url)
+@WIDTHS
+def test_columns_of_a_foreign_file_are_mapped_and_renamed(visit, template, window):
+    page = visit(template.url, viewport=window)
     paste(
         page, "#input-examples", "id,message,topic\n1,where is my parcel,a\n2,I cannot log in,a\n"
     )
     mapping = page.get_by_role("group", name="Columns", exact=True)
+    mapping.scroll_into_view_if_needed()
+    for name in ("text", "label"):
+        expect_seen(mapping.get_by_label(name))
     expect(mapping.get_by_label("text")).to_have_value("message")
     expect(mapping.get_by_label("label")).to_have_value("topic")
     page.get_by_role("button", name="Use these columns").click()
@@ -134,18 +165,46 @@ def test_columns_of_a_foreign_file_are_mapped_and_renamed(visit, template):
     expect(page.get_by_label("label of row 2")).to_have_value("a")
     page.get_by_label("Name of the column label").fill("target")
     page.keyboard.press("Tab")
-    expect(page.get_by_label("target of row 2")).to_have_value("a")
+    renamed = page.get_by_label("target of row 2")
+    expect(renamed).to_have_value("a")
+    renamed.scroll_into_view_if_needed()
+    expect_seen(renamed)
 
 
-def test_rows_are_labelled_by_digits(visit, template):
-    page = visit(template.url)
+@WIDTHS
+def test_rows_are_labelled_by_digits(visit, template, window):
+    page = visit(template.url, viewport=window)
     paste(page, "#input-examples", "text,label\none,a\ntwo,a\nthree,b\nfour,\nfive,\n")
     page.get_by_role("button", name="Label by keyboard").click()
     expect(page.locator(".labeller")).to_contain_text("four")
     expect(page.locator(".labeller")).to_be_focused()
+    for part in (".labelled", "button"):
+        expect_seen(page.locator(f".labeller {part}").first)
     page.keyboard.press("2")
     page.keyboard.press("1")
     page.keyboard.press("Escape")
     expect(page.get_by_label("label of row 4")).to_have_value("b")
     expect(page.get_by_label("label of row 5")).to_have_value("a")
     expect(page.locator("label-balance li").first).to_contain_text("3")
+
+
+@WIDTHS
+def test_rows_are_typed_and_the_examples_of_each_label_are_counted(visit, template, window):
+    page = visit(template.url, viewport=window)
+    rows = [("one", "refund"), ("two", "delivery"), ("three", "refund")]
+    for place, (text, label) in enumerate(rows, start=1):
+        page.get_by_role("button", name="Add a row").click()
+        page.get_by_label(f"text of row {place}").fill(text)
+        page.get_by_label(f"label of row {place}").fill(label)
+        page.keyboard.press("Tab")
+    expect(page.locator("examples-editor")).to_contain_text("3 examples, 2 labels")
+    typed = page.get_by_label("label of row 3")
+    typed.scroll_into_view_if_needed()
+    expect_seen(typed)
+    assert typed.evaluate("each => each.scrollWidth <= each.clientWidth")  # none of it is cut off
+    balance = page.locator("label-balance li")
+    expect(balance).to_have_text([re.compile(r"refund\s*2"), re.compile(r"delivery\s*1")])
+    balance.last.scroll_into_view_if_needed()
+    expect_seen(balance.last)
+    bars = [each.bounding_box()["width"] for each in balance.locator(".bar-now").all()]
+    assert bars[0] == pytest.approx(2 * bars[1], rel=0.1)

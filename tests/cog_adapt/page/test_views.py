@@ -10,6 +10,12 @@ from tests.cog_adapt.page.seen import expect_seen
 EXAMPLES = [{"text": "Where is it?", "label": "delivery"}, {"text": "Money!", "label": "refund"}]
 ROW = {"age": 66.0, "bmi": 26.2, "bp": 114.0, "tc": 255.0, "ldl": 185.0}
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
+PAUSES_MS = 5000  # the page asks every two seconds
+SHOW = """state => {
+  Object.defineProperty(document, 'visibilityState', {value: state, configurable: true});
+  Object.defineProperty(document, 'hidden', {value: state === 'hidden', configurable: true});
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
 WIDTHS = pytest.mark.parametrize("width", [380, 1280])
 
 
@@ -89,6 +95,25 @@ def test_six_numbers_with_units_come_first_and_the_rest_is_folded(visit, server,
     page.get_by_text("Workers", exact=True).click()
     row = page.locator("server-view tbody tr").first
     expect(row).to_contain_text(re.compile(r"predictions\s*ready\s*0 of \d"))
+
+
+def test_the_server_is_not_asked_while_nobody_looks(visit, server):
+    page = visit(f"{server.url}#/server", until=".figure")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    with page.expect_request("**/metrics"):
+        pass  # while it is looked at, it is asked again
+    page.evaluate(SHOW, "hidden")
+    asked.clear()
+    page.wait_for_timeout(PAUSES_MS)
+    assert asked == []
+    with page.expect_request("**/metrics"):
+        page.evaluate(SHOW, "visible")
+    page.get_by_role("link", name="Self-test").click()
+    page.wait_for_selector("selftest-view .panel")
+    asked.clear()
+    page.wait_for_timeout(PAUSES_MS)
+    assert asked == []
 
 
 @pytest.fixture(scope="module")
