@@ -102,7 +102,9 @@ class InFlight:
         self.runner = runner
         self.callers = callers
         self.texts = [example.input for example in data.split(8, 0).test[:CALLERS]]
-        trained = runner.adapt(data.split(8, 0).train, Recipe(rank=RANK, max_steps=1)).adapter
+        recipe = Recipe("lora", rank=RANK, max_steps=1)
+        trained = runner.adapt(data.split(8, 0).train, recipe).adapter
+        assert trained is not None
         self.adapters = [other(trained, number) for number in range(count)]
         for adapter in self.adapters:
             runner.store.put(adapter)

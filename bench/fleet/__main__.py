@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bench.fleet.check import BUDGETS, COUNTS, Load, check
 from bench.fleet.figures import figures
 from bench.fleet.limits import BYTES_A_SECOND, FIRST_BYTE_SECONDS
@@ -17,8 +19,6 @@ from bench.fleet.report import page
 from bench.fleet.simulation import Fleet, Times, simulate
 from bench.fleet.tiers import Budgets
 from bench.report import arguments, environment
-import torch
-
 from gradient_check.phases.precision import Precision
 
 ADAPTERS = {"300 KB": 1_000_000, "100 MB": 10_000}

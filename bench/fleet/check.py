@@ -7,6 +7,7 @@ gauges of `/metrics` say where adapters were found.
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,10 +19,14 @@ import httpx2
 import numpy as np
 import torch
 
+from bench.fleet.measured import milliseconds, way
 from bench.fleet.popularity import drawn, zipf
-from bench.fleet.tiers import Budgets, Tiers
+from bench.fleet.tiers import Budgets, Found, Tiers
 from cog_adapt.runner.modules.adapters import Adapter, load_adapter
 from cog_adapt.server.command.local_server import LocalClient, local_server
+from gradient_check.phases.lora import LORA_A, LORA_B
+from gradient_check.phases.replicas import freeze, make_template, serving_replica
+from task import TextClassification
 
 COUNTS = (8, 32, 128, 512, 1024)
 BUDGETS = Budgets(device=16, memory=64, disk=256)
@@ -63,20 +68,57 @@ class Rates:
 
 @dataclass(frozen=True)
 class Checked:
-    """One number of adapters, measured and simulated; a second are the answers by one caller."""
+    """One number of adapters, measured and simulated.
+
+    Attributes:
+        a_second: answers that were measured; `simulated_a_second` is what follows from the first
+            row's and the time of each part that a request of this row has more.
+    """
 
     adapters: int
     measured: Rates
     simulated: Rates
     a_second: float
+    simulated_a_second: float = 0.0
 
 
-def check(counts: Sequence[int] = COUNTS, load: Load = Load()) -> list[Checked]:  # noqa: B008
+def check(counts: Sequence[int] = COUNTS, load: Load = Load()) -> list[Checked]:
     """Measure one server, and simulate it."""
     with _server() as (client, http, folder):
         ids = _stored(client, folder, max(counts))
         tiers = Tiers(BUDGETS, range(len(ids)))  # stored in this order, so the last ones are near
-        return [_checked(http, ids, tiers, count, load) for count in counts]
+        rows = [_checked(http, ids, tiers, count, load) for count in counts]
+    parts = own_times()
+    first = 1 / rows[0].a_second - parts.more(rows[0].simulated)
+    return [
+        replace(each, simulated_a_second=1 / (first + parts.more(each.simulated))) for each in rows
+    ]
+
+
+@dataclass(frozen=True)
+class OwnTimes:
+    """Seconds of this machine: to make a module, to read and check a file, to read the store."""
+
+    ready: float
+    disk: float
+    store: float
+
+    def more(self, rates: Rates) -> float:
+        """Return the seconds that a request takes more than one whose adapter is ready."""
+        disk, store = (1 - rates.memory) * self.disk, rates.store * self.store
+        return (1 - rates.ready) * self.ready + disk + store
+
+
+def own_times() -> OwnTimes:
+    """Measure the parts in this process, with the packaged model."""
+    base = TextClassification().load()
+    freeze(base)
+    template = make_template(base)
+    tensors = {
+        name: tensor for name, tensor in _tensors().items() if LORA_A in name or LORA_B in name
+    }
+    made, read = way("300 KB", 9), milliseconds(lambda: serving_replica(template, tensors), 9)
+    return OwnTimes(read / 1e3, (made.read + made.decode) / 1e3, made.store / 1e3)
 
 
 @contextmanager
@@ -109,7 +151,12 @@ class _Size:
 
 
 def _size_of_one() -> _Size:
-    """Count the bytes of queries' and values' pairs in six layers of 384, and of a head."""
+    adapter = Adapter(_tensors(), ("parcel", "money"), "lora", "0" * 16)
+    return _Size(adapter.nbytes, len(adapter.to_bytes()))
+
+
+def _tensors() -> dict[str, torch.Tensor]:
+    """Return queries' and values' pairs in six layers of 384, and a head of two labels."""
     layers = [
         f"encoder.encoder.layer.{layer}.attention.self.{part}"
         for layer in range(6)
@@ -117,9 +164,7 @@ def _size_of_one() -> _Size:
     ]
     tensors = {f"{layer}.lora_a": torch.zeros(RANK, 384) for layer in layers}
     tensors |= {f"{layer}.lora_b": torch.zeros(384, RANK) for layer in layers}
-    tensors |= {"head.weight": torch.zeros(2, 384), "head.bias": torch.zeros(2)}
-    adapter = Adapter(tensors, ("parcel", "money"), "lora", "0" * 16)
-    return _Size(adapter.nbytes, len(adapter.to_bytes()))
+    return tensors | {"head.weight": torch.zeros(2, 384), "head.bias": torch.zeros(2)}
 
 
 def _stored(client: LocalClient, folder: Path, count: int) -> list[str]:
@@ -154,17 +199,20 @@ def _checked(
     for each in warm:
         tiers.look_up(each)
     found = [tiers.look_up(each) for each in counted]
-    places = {name: sum(each.place == name for each in found) for name in ("memory", "disk", "store")}
     device, memory, disk = ((after[name] - before[name]) / len(counted) for name in _GAUGES)
     return Checked(
         adapters=count,
         measured=Rates(1 - device, 1 - memory, memory - disk, disk),
-        simulated=Rates(
-            sum(each.ready for each in found) / len(counted),
-            **{name: number / len(counted) for name, number in places.items()},
-        ),
+        simulated=_rates(found),
         a_second=len(counted) / seconds,
     )
+
+
+def _rates(found: Sequence[Found]) -> Rates:
+    ready = sum(each.ready for each in found) / len(found)
+    places = Counter(each.place for each in found)
+    memory, disk, store = (places[name] / len(found) for name in ("memory", "disk", "store"))
+    return Rates(ready, memory, disk, store)
 
 
 def _ask(http: httpx2.Client, ids: Sequence[str], callers: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import torch
 
 from cog_adapt.runner.modules.adapters import Adapter, adapter_from_bytes
@@ -91,9 +92,7 @@ def commits(url: str, servers: int, seconds: float, callers: int = 32) -> Commit
         return asyncio.run(_commits(url, Path(folder), servers, seconds, callers))
 
 
-async def _commits(
-    url: str, folder: Path, servers: int, seconds: float, callers: int
-) -> Commits:
+async def _commits(url: str, folder: Path, servers: int, seconds: float, callers: int) -> Commits:
     address = url or f"sqlite:///{folder / 'records.db'}"
     stores = [Records.open(address, folder) for _ in range(servers)]
     ends = time.perf_counter() + seconds
@@ -108,12 +107,16 @@ async def _commits(
 async def _write(store: Records, ends: float) -> int:
     count = 0
     while time.perf_counter() < ends:
-        now = datetime.now(UTC)
-        values = {"kind": "predict", "created_at": now, "input": "x" * 500}
-        first = Record(id=uuid.uuid4().hex, status="starting", **values)
-        await store.save_durably(first)
+        record = Record(
+            id=uuid.uuid4().hex,
+            kind="predict",
+            status="starting",
+            created_at=datetime.now(UTC),
+            input="x" * 500,
+        )
+        await store.save_durably(record)
         await store.save_durably(
-            Record(id=first.id, status="succeeded", completed_at=now, output="y" * 500, **values)
+            msgspec.structs.replace(record, status="succeeded", output="y" * 500)
         )
         count += 1
     return count

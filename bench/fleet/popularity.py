@@ -11,14 +11,16 @@ _HALVINGS = 80
 def zipf(count: int, exponent: float) -> Shares:
     """Return each adapter's share of the requests, shape (count,), the most popular first."""
     weights = np.arange(1, count + 1, dtype=np.float64) ** -exponent
-    return weights / weights.sum()
+    shares: Shares = weights / weights.sum()
+    return shares
 
 
 def drawn(shares: Shares, count: int, random: np.random.Generator) -> Numbers:
     """Draw the adapters of so many requests."""
     running = np.cumsum(shares)
     found = np.searchsorted(running, random.random(count) * running[-1])
-    return np.minimum(found, len(shares) - 1)
+    numbers: Numbers = np.minimum(found, len(shares) - 1)
+    return numbers
 
 
 def in_long_use(

@@ -33,7 +33,10 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _times(numbers: Numbers) -> str:
-    rows = [(name, f"{f['value']:.4g} {f['unit']}", f["source"]) for name, f in numbers["times"].items()]
+    rows = [
+        (name, f"{each['value']:.4g} {each['unit']}", each["source"])
+        for name, each in numbers["times"].items()
+    ]
     return "## Times that are taken\n\n" + table(("what", "", "from"), rows)
 
 
@@ -59,7 +62,8 @@ def _check(numbers: Numbers) -> str:
             f"{each['measured'][tier]:.3f} / {each['simulated'][tier]:.3f}"
             for tier in ("ready", "memory", "disk", "store")
         ]
-        rows.append((each["adapters"], *pairs, f"{each['a_second']:.1f}"))
+        rates = f"{each['a_second']:.1f} / {each['simulated_a_second']:.1f}"
+        rows.append((each["adapters"], *pairs, rates))
     titles = ("adapters", "ready", "memory", "disk", "store", "a second")
     return text + _sentence(numbers["check"]["settings"]) + table(titles, rows)
 
@@ -81,8 +85,8 @@ def _simulated(numbers: Numbers) -> str:
             )
             for each in rows
         ]
-        titles = ("servers", "placement", "ready", "memory", "disk", "store")
-        titles += ("KB a request", "busy", "busiest", "median, ms", "p99, ms")
+        titles = ["servers", "placement", "ready", "memory", "disk", "store"]
+        titles += ["KB a request", "busy", "busiest", "median, ms", "p99, ms"]
         text += f"\n{name}:\n\n" + table(titles, lines)
     return text
 
@@ -112,8 +116,8 @@ def _saturation(numbers: Numbers) -> str:
                     f"{used.gigabits:.2f}",
                 )
             )
-    titles = ("adapters", "speed", "predictions a second, one server", "front's core")
-    titles += ("servers to the database's limit", "to the store's", "Gbit/s from the store")
+    titles = ["adapters", "speed", "predictions a second, one server", "front's core"]
+    titles += ["servers to the database's limit", "to the store's", "Gbit/s from the store"]
     return "## What saturates first\n\n" + table(titles, rows)
 
 

@@ -105,9 +105,7 @@ def simulate(fleet: Fleet, name: Name, requests: int, seed: int = 0) -> Outcome:
     return _Run(fleet, name, servers, random).of(drawn(shares, requests, random))
 
 
-def warmed(
-    fleet: Fleet, name: Name, shares: Shares, random: np.random.Generator
-) -> list[Tiers]:
+def warmed(fleet: Fleet, name: Name, shares: Shares, random: np.random.Generator) -> list[Tiers]:
     """Return servers whose tiers hold what they hold after long use under this placement."""
     everything = np.arange(fleet.adapters)
     deepest = max(fleet.budgets.memory, fleet.budgets.disk)
@@ -122,9 +120,7 @@ def warmed(
     by_home = np.argsort(homes, kind="stable")
     bounds = np.searchsorted(homes[by_home], np.arange(fleet.servers + 1))
     own = (by_home[low:high] for low, high in zip(bounds, bounds[1:], strict=False))
-    return [
-        Tiers(fleet.budgets, in_long_use(each, shares[each], deepest, random)) for each in own
-    ]
+    return [Tiers(fleet.budgets, in_long_use(each, shares[each], deepest, random)) for each in own]
 
 
 class _Run:

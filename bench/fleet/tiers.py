@@ -1,7 +1,7 @@
-"""One server's tiers of adapters. All adapters of a fleet have one size, so tiers count adapters."""
+"""One server's tiers of adapters, all of one size: tiers count adapters, not bytes."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,7 +54,7 @@ class Cache:
         """Return whether an adapter is held; this counts as no use."""
         return adapter in self._held
 
-    def __iter__(self) -> Iterable[int]:
+    def __iter__(self) -> Iterator[int]:
         """Iterate over what is held, the longest unused first."""
         return iter(self._held)
 
