@@ -14,7 +14,7 @@ from bench.fleet.check import BUDGETS, COUNTS, Load, check
 from bench.fleet.figures import figures
 from bench.fleet.limits import BYTES_A_SECOND, FIRST_BYTE_SECONDS
 from bench.fleet.measured import SIZES, Way, commits, way
-from bench.fleet.placement import PLACEMENTS
+from bench.fleet.placement import PLACEMENTS, RANDOM
 from bench.fleet.report import page
 from bench.fleet.simulation import Fleet, Times, simulate
 from bench.fleet.tiers import Budgets
@@ -56,7 +56,7 @@ def simulated(chosen: argparse.Namespace, numbers: Mapping[str, Any]) -> dict[st
         adapters = count // 100 if chosen.quick else count
         for servers in chosen.servers:
             fleet = Fleet(servers, adapters, BYTES[name], budgets, times, LOAD)
-            for placement in PLACEMENTS:
+            for placement in PLACEMENTS if servers > 1 else (RANDOM,):  # all are alike
                 found = asdict(simulate(fleet, placement, chosen.requests))
                 row = {"servers": servers, "placement": placement, **_rounded(found)}
                 rows.setdefault(f"{count:,} of {name}", []).append(row)

@@ -14,12 +14,12 @@ SPEEDS = (1, 10, 50)
 def page(numbers: Numbers) -> str:
     """Return the page: each part that was measured or simulated has its table."""
     parts = {
-        "times": _times,
         "measured": _measured,
         "check": _check,
         "simulated": _simulated,
     }
-    made = [show(numbers) for name, show in parts.items() if name in numbers]
+    made = [_times(numbers), _capacity(numbers)]
+    made += [show(numbers) for name, show in parts.items() if name in numbers]
     if "simulated" in numbers:
         made += [_saturation(numbers), _costs(numbers)]
     head = "# A fleet, simulated\n\nWritten by `python -m bench.fleet`; `docs/scale.md` reads it.\n"
@@ -38,6 +38,21 @@ def _times(numbers: Numbers) -> str:
         for name, each in numbers["times"].items()
     ]
     return "## Times that are taken\n\n" + table(("what", "", "from"), rows)
+
+
+def _capacity(numbers: Numbers) -> str:
+    times = numbers["times"]
+    adapted = ("closed form", "LoRA, 20 steps", "auto")
+    rows = [
+        (f"adaptations an hour, {name}", f"{3600 / times[name]['value']:,.0f}") for name in adapted
+    ]
+    shared = times["32 requests of 8 adapters"]["value"] / 32e3
+    rows.append(
+        ("predictions a second, one after the other", f"{1e3 / times['forward']['value']:.0f}")
+    )
+    rows.append(("predictions a second, 32 at once of 8 adapters", f"{1 / shared:.0f}"))
+    rows.append(("no-ops a second, front process", f"{1e3 / times['front']['value']:,.0f}"))
+    return "## A core's capacity\n\n" + table(("what", "a core"), rows)
 
 
 def _measured(numbers: Numbers) -> str:
@@ -134,6 +149,7 @@ def _costs(numbers: Numbers) -> str:
             for name, size in numbers["simulated"]["sizes"].items():
                 seconds = numbers["times"][what]["value"] / speed
                 made = cost(seconds, BUSY, size, Prices())
+                name = name.rpartition(" of ")[2]
                 parts = (made.computing, made.keeping, made.writing, made.all)
                 rows.append((what, speed, name, *(f"{dollars:,.0f}" for dollars in parts)))
     titles = ("method", "speed", "adapters", "computing, $", "a month's store, $", "writes, $", "$")

@@ -1,4 +1,4 @@
-"""The commands of `docs/operations.md` back a living server up, and restore it elsewhere."""
+"""The commands of `docs/backup.md` back a living server up, and restore it elsewhere."""
 
 import hashlib
 import os
@@ -46,9 +46,8 @@ UPLOADED = b"text,label\nlate,delivery\n"
 
 def commands():
     """The three scripts of the document: the database's copy, the files' copy, the restore."""
-    page = (REPOSITORY / "docs" / "operations.md").read_text()
-    section = page.partition("## Backup and restore\n")[2].partition("\n## ")[0]
-    backup, restore = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    page = (REPOSITORY / "docs" / "backup.md").read_text()
+    backup, restore = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     database, loop, files = backup.partition("for folder")
     return database, loop + files, restore
 
@@ -143,8 +142,8 @@ def backed_up(home, backup, steps):
 
 
 def lost(server):
-    """Return the finished predictions whose output or adapter is gone; there are some in all."""
-    found = server.get("/predictions?limit=1000").json()["results"]
+    """Return the predictions that have succeeded and whose output or adapter is gone."""
+    found = server.get("/predictions?limit=1000&status=succeeded").json()["results"]
     assert len(found) > MEANWHILE
     gone = []
     for each in found:
