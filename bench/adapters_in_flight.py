@@ -14,6 +14,7 @@ import pstats
 import random
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -208,14 +209,11 @@ def profile(flight: InFlight, count: int, requests: int) -> dict[str, float]:
     scheduler.submit_short(once(model.enable)).wait()
     callers.runcall(lambda: asyncio.run(flight.ask(islice(drawn(count, 0), requests))))
     scheduler.submit_short(once(model.disable)).wait()
-    found: dict[str, float] = {}
-    for each in (model, callers):
-        statistics: Any = pstats.Stats(each)
-        for (path, _, name), (_, _, _, total, _) in statistics.stats.items():
-            for part, place in PARTS.items():
-                if (Path(path).name, name) == place:
-                    found[part] = found.get(part, 0.0) + 1e3 * total / requests
-    return {part: round(found.get(part, 0.0), 2) for part in PARTS}
+    statistics: Any = pstats.Stats(model, callers)
+    found: Counter[tuple[str, str]] = Counter()
+    for (path, _, name), (_, _, _, total, _) in statistics.stats.items():
+        found[Path(path).name, name] += total
+    return {part: round(1e3 * found[place] / requests, 2) for part, place in PARTS.items()}
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ SERVERS = (1, 8, 64, 1000)
 LOAD = 0.4
 DEVICE, MEMORY, DISK = 80e9, 64e9, 500e9
 """Bytes of one server; adapters get an eighth, an eighth and a quarter of them by default."""
+HELD = f"{DEVICE / 1e9:.0f}, {MEMORY / 1e9:.0f} and {DISK / 1e9:.0f} GB"
 
 
 def times_of(name: str, measured: Way) -> Times:
@@ -44,34 +46,34 @@ def times_of(name: str, measured: Way) -> Times:
 def simulated(chosen: argparse.Namespace, numbers: Mapping[str, Any]) -> dict[str, Any]:
     """Simulate all sizes and placements."""
     rows: dict[str, list[dict[str, Any]]] = {}
-    for name, count in ADAPTERS.items():
-        budgets = Budgets.of_bytes(
-            BYTES[name],
-            served=16,
-            device=int(DEVICE / 8),
-            memory=int(MEMORY / 8),
-            disk=int(DISK / 4),
-        )
-        times = times_of(name, Way(**numbers["measured"]["ways"][name]))
-        adapters = count // 100 if chosen.quick else count
-        for servers in chosen.servers:
-            fleet = Fleet(servers, adapters, BYTES[name], budgets, times, LOAD)
-            for placement in PLACEMENTS if servers > 1 else (RANDOM,):  # all are alike
-                found = asdict(simulate(fleet, placement, chosen.requests))
-                row = {"servers": servers, "placement": placement, **_rounded(found)}
-                rows.setdefault(f"{count:,} of {name}", []).append(row)
+    for name, servers, placement in product(ADAPTERS, chosen.servers, PLACEMENTS):
+        if servers == 1 and placement != RANDOM:  # where one server is, all are alike
+            continue
+        fleet = _fleet(name, servers, Way(**numbers["measured"]["ways"][name]), quick=chosen.quick)
+        found = asdict(simulate(fleet, placement, chosen.requests))
+        row = {"servers": servers, "placement": placement, **_rounded(found)}
+        rows.setdefault(f"{ADAPTERS[name]:,} of {name}", []).append(row)
     settings = {
         "requests": chosen.requests,
         "load, of servers whose modules are all ready,": LOAD,
         "Zipf's exponent": 1.0,
         "adapters ready": 16,
-        "bytes of device, memory and disk": f"{DISPLAY}",
+        "bytes of device, memory and disk": HELD,
     }
     sizes = {f"{count:,} of {name}": BYTES[name] for name, count in ADAPTERS.items()}
     return {"settings": settings, "load": LOAD, "sizes": sizes, "rows": rows}
 
 
-DISPLAY = f"{DEVICE / 1e9:.0f}, {MEMORY / 1e9:.0f} and {DISK / 1e9:.0f} GB"
+def _fleet(name: str, servers: int, measured: Way, *, quick: bool) -> Fleet:
+    budgets = Budgets.of_bytes(
+        BYTES[name],
+        served=16,
+        device=int(DEVICE / 8),
+        memory=int(MEMORY / 8),
+        disk=int(DISK / 4),
+    )
+    adapters = ADAPTERS[name] // 100 if quick else ADAPTERS[name]
+    return Fleet(servers, adapters, BYTES[name], budgets, times_of(name, measured), LOAD)
 
 
 def measured(chosen: argparse.Namespace, _: Mapping[str, Any]) -> dict[str, Any]:

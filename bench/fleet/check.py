@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import numpy as np
@@ -135,11 +134,14 @@ def _server() -> Iterator[tuple[LocalClient, httpx2.Client, Path]]:
             "OWNER_SHARE": "1",
             "SELF_TEST": "off",
         }
-        with local_server("predict", variables) as client:
+        with local_server("predict", variables) as client, _client(client) as http:
             client.wait_until_ready()
-            headers = {"Authorization": f"Bearer {client.key}"}
-            with httpx2.Client(base_url=client.url, headers=headers, timeout=300.0) as http:
-                yield client, http, folder
+            yield client, http, folder
+
+
+def _client(server: LocalClient) -> httpx2.Client:
+    headers = {"Authorization": f"Bearer {server.key}"}
+    return httpx2.Client(base_url=server.url, headers=headers, timeout=300.0)
 
 
 @dataclass(frozen=True)
@@ -229,11 +231,10 @@ def _ask(http: httpx2.Client, ids: Sequence[str], callers: int) -> None:
 
 def _misses(http: httpx2.Client) -> Mapping[str, float]:
     """Read the misses of each tier from `/metrics`."""
-    found: dict[str, Any] = {}
+    found: dict[str, float] = {}
     time.sleep(_REPORT_SECONDS)
     lines = http.get("/metrics").raise_for_status().text.splitlines()
-    for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#")):
-        for gauge in _GAUGES:
-            if name.partition("{")[0].endswith(f"adapters_{gauge}"):
-                found[gauge] = float(value)
+    values = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    for name, _, value in values:
+        found[name.partition("{")[0].rpartition("adapters_")[2]] = float(value)
     return found

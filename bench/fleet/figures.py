@@ -53,6 +53,9 @@ def figures() -> dict[str, Figure]:
         "forward": committed("overhead.json", {"what": "runner's prediction"}, "ms", "ms"),
         "replica": committed("overhead.json", {"what": "serving replica"}, "ms", "ms"),
         "front": committed("serving.json", front, "CPU ms", "ms of a core"),
+        "one request": committed(
+            "load.json", {"what": "lone prediction"}, "CPU ms", "ms of a core"
+        ),
         "32 requests of 8 adapters": committed(
             "load.json", {"what": "32 requests over 8 adapters"}, "CPU ms", "ms of a core"
         ),

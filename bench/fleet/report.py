@@ -1,6 +1,7 @@
 """The tables of `docs/results/fleet.md`, made from the numbers of `fleet.json`."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from bench.fleet.limits import Prices, cost, saturation
@@ -9,6 +10,7 @@ from bench.fleet.placement import WARM_NEAR
 Numbers = Mapping[str, Any]
 BUSY = 0.5  # share of the paid time that adapts
 SPEEDS = (1, 10, 50)
+ADAPTED = ("closed form", "LoRA, 20 steps", "auto")
 
 
 def page(numbers: Numbers) -> str:
@@ -41,17 +43,13 @@ def _times(numbers: Numbers) -> str:
 
 
 def _capacity(numbers: Numbers) -> str:
-    times = numbers["times"]
-    adapted = ("closed form", "LoRA, 20 steps", "auto")
-    rows = [
-        (f"adaptations an hour, {name}", f"{3600 / times[name]['value']:,.0f}") for name in adapted
+    times = {name: each["value"] for name, each in numbers["times"].items()}
+    rows = [(f"adaptations an hour, {name}", f"{3600 / times[name]:,.0f}") for name in ADAPTED]
+    rows += [
+        ("predictions a second, one after the other", f"{1e3 / times['one request']:.0f}"),
+        ("predictions a second, 32 at once", f"{32e3 / times['32 requests of 8 adapters']:.0f}"),
+        ("no-ops a second, front process", f"{1e3 / times['front']:,.0f}"),
     ]
-    shared = times["32 requests of 8 adapters"]["value"] / 32e3
-    rows.append(
-        ("predictions a second, one after the other", f"{1e3 / times['forward']['value']:.0f}")
-    )
-    rows.append(("predictions a second, 32 at once of 8 adapters", f"{1 / shared:.0f}"))
-    rows.append(("no-ops a second, front process", f"{1e3 / times['front']['value']:,.0f}"))
     return "## A core's capacity\n\n" + table(("what", "a core"), rows)
 
 
@@ -144,14 +142,11 @@ def _most_records(numbers: Numbers) -> float | None:
 
 def _costs(numbers: Numbers) -> str:
     rows = []
-    for what in ("closed form", "LoRA, 20 steps", "auto"):
-        for speed in SPEEDS:
-            for name, size in numbers["simulated"]["sizes"].items():
-                seconds = numbers["times"][what]["value"] / speed
-                made = cost(seconds, BUSY, size, Prices())
-                name = name.rpartition(" of ")[2]
-                parts = (made.computing, made.keeping, made.writing, made.all)
-                rows.append((what, speed, name, *(f"{dollars:,.0f}" for dollars in parts)))
+    sizes = numbers["simulated"]["sizes"].items()
+    for what, speed, (name, size) in product(ADAPTED, SPEEDS, sizes):
+        made = cost(numbers["times"][what]["value"] / speed, BUSY, size, Prices())
+        parts = (made.computing, made.keeping, made.writing, made.all)
+        rows.append((what, speed, name.rpartition(" of ")[2], *(f"{each:,.0f}" for each in parts)))
     titles = ("method", "speed", "adapters", "computing, $", "a month's store, $", "writes, $", "$")
     return "## A million adaptations, at example prices\n\n" + table(titles, rows)
 

@@ -135,10 +135,9 @@ class _Run:
         self._free_at = [0.0] * fleet.servers
         self._warm = Warm()
         self._knows_warm = name in (WARM_FIRST, WARM_NEAR)
-        if self._knows_warm:
-            for number, tiers in enumerate(servers):
-                for adapter in tiers.memory:
-                    self._warm.add(adapter, number)
+        known = enumerate(servers) if self._knows_warm else ()
+        for adapter, number in ((each, number) for number, tiers in known for each in tiers.memory):
+            self._warm.add(adapter, number)
         self._place = placing(name, self._load, self._warm, random)
         self._random = random
         self._later: list[tuple[float, int, float, float]] = []
