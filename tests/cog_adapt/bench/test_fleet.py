@@ -55,7 +55,7 @@ def test_placement_by_adapter_finds_more_in_memory_than_at_random():
 
 def test_a_hot_adapter_waits_less_where_a_warm_server_has_to_be_near():
     first, near = (simulate(fleet(16, 0.6), name, 30_000) for name in (WARM_FIRST, WARM_NEAR))
-    assert near.p99 < first.p99
+    assert near.p99 < first.p99 / 3
 
 
 def test_an_adapter_that_is_fetched_keeps_no_other_waiting():
