@@ -3,7 +3,7 @@
 Each request is a whole one (`cog_adapt.answer`) with one text, for one of N adapters of rank 8,
 drawn uniformly; 32 callers ask again at once. The numbers N take turns within one run, with memory
 that holds all adapters and with memory for 64, so that the disk is read. A last pass profiles the
-model thread and the callers' thread for the most adapters.
+model thread and the thread that looks adapters up, for the fewest and the most adapters.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -203,13 +204,20 @@ def row(
 
 
 def profile(flight: InFlight, count: int, requests: int) -> dict[str, float]:
-    """Profile both threads; return milliseconds a request of each part."""
-    model, callers = cProfile.Profile(), cProfile.Profile()
+    """Profile the model thread and one that looks up; return ms a request of each part."""
+    model, lookups = cProfile.Profile(), cProfile.Profile()
     scheduler = flight.runner.scheduler
+
+    async def ask() -> None:
+        threads = ThreadPoolExecutor(1, initializer=lookups.enable)
+        asyncio.get_running_loop().set_default_executor(threads)
+        await flight.ask(islice(drawn(count, 0), requests))
+        await asyncio.to_thread(lookups.disable)
+
     scheduler.submit_short(once(model.enable)).wait()
-    callers.runcall(lambda: asyncio.run(flight.ask(islice(drawn(count, 0), requests))))
+    asyncio.run(ask())
     scheduler.submit_short(once(model.disable)).wait()
-    statistics: Any = pstats.Stats(model, callers)
+    statistics: Any = pstats.Stats(model, lookups)
     found: Counter[tuple[str, str]] = Counter()
     for (path, _, name), (_, _, _, total, _) in statistics.stats.items():
         found[Path(path).name, name] += total
