@@ -42,6 +42,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 _PRUNE_SECONDS = 600.0
 _LEAST_PRUNE_SECONDS = 5.0
 _WEBHOOK_SECONDS = 30.0
+_LOOK_SECONDS = 2.0
 _LAST_WEBHOOK_SECONDS = 1.0  # webhooks that are not sent by then are sent after the next start
 log = structlog.get_logger()
 
@@ -175,17 +176,28 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
     seconds, records = parts.settings.drain_seconds, parts.service.records
     await parts.webhooks.start()
     parts.service.open()
-    pruning = asyncio.get_running_loop().create_task(_prune(records, parts.settings))
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(_prune(records, parts.settings))]
+    if parts.settings.kubernetes_service_host:
+        tasks.append(loop.create_task(_tell_kubernetes(parts)))
     try:
         yield
     finally:
-        pruning.cancel()
+        for task in tasks:
+            task.cancel()
         await parts.service.close(seconds)
         await parts.adapters.settle()
         await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
         await parts.webhooks.close()
         parts.large_bodies.close()
         await records.close()
+
+
+async def _tell_kubernetes(parts: ServerParts) -> None:
+    """Look at the server's health now and then: each look updates the file that a probe reads."""
+    while True:
+        await parts.monitor.report()
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _prune(records: Records, settings: Settings) -> None:

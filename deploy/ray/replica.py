@@ -12,11 +12,16 @@ from cog_adapt.server.assembly import BuiltServer, build_server
 from cog_adapt.server.command.serve import build_app
 from cog_adapt.server.errors import Forbidden
 from cog_adapt.server.main import start_settings, worker_configs
+from cog_adapt.server.middleware.responses import AsgiResponse
 from deploy.ray.options import Options
 
 PROJECT = Path(__file__).resolve().parents[2]
 _PAUSE = 0.05  # s between looks at the worker
 _VIA = (b"via", b"1.1 ray-serve")
+_NO_SHUTDOWN = (
+    "this server is a replica of Ray Serve, which would start another in its place. End all "
+    "replicas by `serve shutdown`; change their number by min_replicas and max_replicas."
+)
 
 
 class WholeServer:
@@ -92,22 +97,22 @@ def refuse_shutdown() -> NoReturn:
     Raises:
         Forbidden: always.
     """
-    raise Forbidden(
-        "this server is a replica of Ray Serve, which would start another in its place. End all "
-        "replicas by `serve shutdown`; change their number by min_replicas and max_replicas."
-    )
+    raise Forbidden(_NO_SHUTDOWN)
 
 
 def behind_proxy(app: ASGIApp) -> ASGIApp:
     """Return the application for requests that come through Ray's proxy.
 
     The peer of each request is the proxy, often on the same host; a header says so, since callers
-    on the server's own host may do more where no keys are set.
+    on the server's own host may do more where no keys are set. Nobody may end one replica.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope = scope | {"headers": [*scope["headers"], _VIA]}
-        await app(scope, receive, send)
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+        elif (scope["method"], scope["path"]) == ("POST", "/shutdown"):
+            await AsgiResponse.in_json(403, _NO_SHUTDOWN).send(send)
+        else:
+            await app(scope | {"headers": [*scope["headers"], _VIA]}, receive, send)
 
     return answer

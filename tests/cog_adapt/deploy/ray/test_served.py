@@ -1,0 +1,91 @@
+"""The whole server under Ray Serve: nothing is lost when a replica or a node is killed.
+
+The tests run in the order of the file, since they share one cluster: each needs minutes of its own.
+"""
+
+import threading
+import time
+
+import pytest
+
+from tests.cog_adapt.deploy.ray.namespace import interfaces
+from tests.cog_adapt.waiting import wait_for, wait_until
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore")]  # Ray's, of pydantic
+UPDATED = {"min_replicas": 2, "max_replicas": 3, "work_per_replica": 2, "drain_seconds": 20}
+
+
+def ended(calls):
+    """What became of calls, all of which succeeded."""
+    found = [call.result() for call in calls]
+    assert [each.status for each in found] == ["succeeded"] * len(found), found
+    return found
+
+
+def test_ray_sees_no_network(folder):
+    assert interfaces() == ["lo"]
+
+
+def test_the_first_request_after_the_deployment_finds_a_model(caller):
+    answer = caller.get("/readyz")
+    assert (answer.status_code, answer.json()["ready"]) == (200, True)
+
+
+def test_a_caller_cannot_end_a_replica(nodes, caller):
+    before = nodes.replicas()
+    answer = caller.ask("POST", "/shutdown")
+    assert answer.status_code == 403
+    assert "`serve shutdown`" in answer.json()["error"]
+    assert nodes.replicas() == before
+
+
+def test_nothing_is_deleted_for_strangers_as_long_as_no_keys_are_set(caller):
+    answer = caller.ask("DELETE", "/predictions/any", headers={"Host": "localhost"})
+    assert (answer.status_code, "API_KEYS_FILE" in answer.text) == (403, True)
+
+
+def test_a_killed_replicas_runs_end_elsewhere(nodes, caller, figures):
+    calls = [caller.start(f"kill-{n}", seconds=1.5) for n in range(24)]
+    calls += [caller.start(f"wait-{n}", prefer="wait=60", seconds=1.5) for n in range(8)]
+    dead, before = wait_for(lambda: nodes.server_of("kill-7")), nodes.replicas()
+    began = time.monotonic()
+    nodes.kill_replica(dead)
+    found = ended(calls)
+    wait_until(lambda: len({*nodes.replicas()} - {*before}) == 1, 120)
+    figures.add("a replica killed, 32 runs in flight", found, time.monotonic() - began)
+
+
+def test_a_node_that_is_lost_in_mid_adaptation_costs_no_adaptation(nodes, caller, figures):
+    calls = [caller.start(f"learn-{n}", seed=n + 1, steps=300) for n in range(4)]
+    wait_until(
+        lambda: "step 5/300" in caller.get("/predictions/learn-0").json().get("logs", ""), 120
+    )
+    began, lost = time.monotonic(), nodes.server_of("learn-0")
+    nodes.kill_node_of(lost)
+    nodes.add_worker()
+    found = ended(calls)
+    assert len({each.record["output"] for each in found}) == len(found)
+    assert "step 300/300" in found[0].record["logs"]
+    assert nodes.server_of("learn-0") != lost
+    wait_until(lambda: len(nodes.replicas()) == 2, 120)
+    figures.add("a node killed, 4 adaptations under way", found, time.monotonic() - began)
+
+
+def test_an_update_under_load_fails_no_request(nodes, caller, figures):
+    before, began, calls = nodes.replicas(), time.monotonic(), []
+    update = threading.Thread(target=nodes.serve, kwargs=UPDATED)
+    update.start()
+    while update.is_alive():
+        prefer = "wait=60" if len(calls) % 2 else "respond-async"
+        calls.append(caller.start(f"update-{len(calls)}", prefer=prefer, seconds=0.5))
+        update.join(0.2)
+    seconds, found = time.monotonic() - began, ended(calls)
+    assert found
+    assert not {*nodes.replicas()} & {*before}
+    figures.add("all replicas updated, requests all the while", found, seconds)
+
+
+def test_waiting_work_starts_another_replica(nodes, caller):
+    calls = [caller.start(f"more-{n}", seconds=10) for n in range(80)]
+    wait_until(lambda: len(nodes.replicas()) == 3, 120)
+    ended(calls)
