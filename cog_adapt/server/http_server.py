@@ -36,9 +36,11 @@ def _whole(seconds: float | None) -> int | None:
     return None if seconds is None else math.ceil(seconds) + _ANSWER_SECONDS
 
 
-def _config(app: FastAPI, settings: Settings, metrics: Metrics) -> uvicorn.Config:
+def _config(
+    app: FastAPI, settings: Settings, *, metrics: Metrics, records: Records
+) -> uvicorn.Config:
     return uvicorn.Config(
-        add_middleware(app, settings, metrics),
+        add_middleware(app, settings, metrics, records),
         loop="uvloop",
         http=bounded(settings.max_connections),
         log_config=None,
@@ -58,6 +60,7 @@ class Server(uvicorn.Server):
         configs: the code that each worker loads.
         flags: Cog's.
         build: makes the application.
+        url: where the other servers of the database ask this one; None: they cannot.
 
     Attributes:
         ended_by: the signal that ended it.
@@ -70,6 +73,7 @@ class Server(uvicorn.Server):
         configs: dict[Kind, WorkerConfig],
         flags: argparse.Namespace,
         build: Callable[[Settings], FastAPI],
+        url: str | None = None,
     ) -> None:
         # the app comes first, because a mistake in the app must leave the database closed
         app, metrics = build(settings), Metrics()
@@ -84,11 +88,12 @@ class Server(uvicorn.Server):
                 records=records,
                 metrics=metrics,
                 shut_down=self._end,
+                url=url,
             ),
         )
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
-        super().__init__(_config(app, settings, metrics))
+        super().__init__(_config(app, settings, metrics=metrics, records=records))
         self._ignores_sigterm = flags.await_explicit_shutdown
         self.ended_by: int | None = None
         self.links: dict[str, str] | None = None
