@@ -18,7 +18,7 @@ from pydantic_settings import (
 
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.platform_settings import PlatformSettings, WebAddress
+from cog_adapt.server.platform_settings import PlatformSettings
 from cog_adapt.shared_settings import refusals
 
 COGFILE = Path("cog.yaml")
@@ -96,11 +96,6 @@ class Settings(PlatformSettings):
     data_dir: Path = Field(default=Path(".data"), description="folder of records and large values")
     database_url: str | None = Field(
         default=None, description="`postgresql://…` or `sqlite:///FILE`; unset: SQLite in DATA_DIR"
-    )
-    server_url: WebAddress = Field(
-        default=None,
-        description="`http(s)://…` at which other servers of the same database reach this one; "
-        "unset: the address that it listens on, or this host's on the way to the database",
     )
     retention_days: float = Field(
         default=30, gt=0, le=100_000, description="days for which finished records are kept"

@@ -1,5 +1,7 @@
 """What waits at a busy server runs at an idle one, and is followed and canceled at both."""
 
+from functools import partial
+
 import pytest
 
 from tests.cog_adapt.contract.servers import events
@@ -35,6 +37,10 @@ def cancel(server, name):
     return ask(server, "POST", f"/predictions/{name}/cancel")[0]
 
 
+def has_ended(server, name):
+    return state(server, name)["status"] not in ("starting", "processing")
+
+
 @pytest.fixture
 def fill(servers, shared):
     """Fill a server's slot until the end of the test."""
@@ -48,7 +54,7 @@ def fill(servers, shared):
     yield fill
     for server, name in filled:
         cancel(server, name)
-        wait_until(lambda server=server, name=name: state(server, name)["completed_at"])
+        wait_until(partial(has_ended, server, name))
 
 
 def owner_of(shared, name):

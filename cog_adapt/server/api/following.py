@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 import structlog
 from starlette.requests import Request
@@ -71,13 +72,15 @@ async def _to_the_end(
     go_on: _GoOn,
 ) -> AsyncGenerator[bytes]:
     """Yield the live events, and those at the server that takes the run while it waits here."""
-    try:
+    async with aclosing(live):
         async for portion in live:
             yield portion
-    finally:
-        await live.aclose()
-    if prediction.has_moved:  # only its places in the queue have been seen
-        async for portion in _from_anywhere(look, prediction.request.kind, 0, write, go_on):
+    if not prediction.has_moved:
+        return
+    # only its places in the queue have been seen
+    rest = _from_anywhere(look, prediction.request.kind, 0, write, go_on)
+    async with aclosing(rest):
+        async for portion in rest:
             yield portion
 
 
@@ -85,38 +88,45 @@ async def _from_anywhere(
     look: RecordLookup, kind: Kind, after: int, write: Write, go_on: _GoOn
 ) -> AsyncGenerator[bytes]:
     """Yield the events of an unfinished run as soon as some server runs it."""
-    owner = await look.owner(kind)
-    while True:
-        prediction = await look.service.find_here(look.id, kind, owner)
-        record = await look.record(kind)
-        if prediction is not None:
-            portions = _to_the_end(look, prediction, follow(prediction, after, write), write, go_on)
-        elif record.is_finished:
-            portions = past_events(record, after, write)
-        else:
-            portions = go_on(record, after)
-        try:
-            async for portion in portions:
-                yield portion
-        except OwnerGone as error:
-            log.info("the run goes on at no server yet", prediction_id=look.id, error=str(error))
-            await asyncio.sleep(_LOOK_SECONDS)
-        else:
-            return
-        finally:
-            await portions.aclose()
+    first = None
+    while first is None:
+        portions = await _portions_now(look, kind, after, write, go_on)
+        first = await _first_of(portions)
+    async with aclosing(portions):
+        yield first
+        async for portion in portions:
+            yield portion
+
+
+async def _first_of(portions: AsyncGenerator[bytes]) -> bytes | None:
+    """Return the first portion, or None after a pause where no server runs it yet."""
+    try:
+        return await anext(portions, b"")
+    except OwnerGone as error:
+        log.info("a run that is followed goes on at no server yet", error=str(error))
+        await asyncio.sleep(_LOOK_SECONDS)
+        return None
+
+
+async def _portions_now(
+    look: RecordLookup, kind: Kind, after: int, write: Write, go_on: _GoOn
+) -> AsyncGenerator[bytes]:
+    """Return the events by this server, by the record, or by the server that runs it."""
+    prediction = await look.service.find_here(look.id, kind, await look.owner(kind))
+    if prediction is not None:
+        return _to_the_end(look, prediction, follow(prediction, after, write), write, go_on)
+    record = await look.record(kind)
+    return past_events(record, after, write) if record.is_finished else go_on(record, after)
 
 
 async def _without_numbers(events: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Leave out the numbers, which Cog's stream lacks."""
     rest = b""
-    try:
+    async with aclosing(events):
         async for piece in events:
             *blocks, rest = (rest + piece).split(b"\n\n")
             kept = [b"\n".join(_unnumbered(block)) + b"\n\n" for block in blocks]
             yield b"".join(kept)
-    finally:
-        await events.aclose()
 
 
 def _unnumbered(block: bytes) -> list[bytes]:

@@ -65,15 +65,12 @@ class PredictionRoutes:
         key = prediction_id, call.caller.owner
         lock = self._arriving.setdefault(key, asyncio.Lock())
         # of equal requests that arrive at once, one starts the run and the others find it
-        async with lock:
-            try:
-                known = await self._find(call, asked)
-                if known is not None:
-                    return known
-                started = await self._started_or_found(call, asked)
-            except RunsElsewhere as elsewhere:
-                elsewhere.body = kept.content
-                raise
+        try:
+            async with lock:
+                started = await self._find(call, asked) or await self._started_or_found(call, asked)
+        except RunsElsewhere as elsewhere:
+            elsewhere.body = kept.content
+            raise
         kept.drop()
         return started if isinstance(started, Response) else await self._answer(call, started)
 
@@ -222,13 +219,13 @@ async def _replay(call: _Call, asked: PredictionSpec) -> Response | None:
     for owner in call.caller.replayed:
         record = await records.get(asked.id, kind, owner)
         if record is not None:
-            if records.peers.is_elsewhere(record):
-                raise RunsElsewhere(record)
             return _answer_again(call, asked, record)
     return None
 
 
 def _answer_again(call: _Call, asked: PredictionSpec, record: Record) -> Response:
+    if call.service.records.peers.is_elsewhere(record):
+        raise RunsElsewhere(record)
     if record.input_digest != call.parser.fitted(asked).digest:
         raise _other_input(record.id)
     if not record.is_finished:

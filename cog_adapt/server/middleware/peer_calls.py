@@ -27,11 +27,11 @@ class PeerCallsMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a connection."""
-        if scope["type"] == "http":
-            for name, value in scope["headers"]:
-                if name == PASSED_ON:
-                    is_known = hmac.compare_digest(value, self._token)
-                    scope.setdefault("state", {})[_STATE] = is_known
+        headers = scope["headers"] if scope["type"] == "http" else ()
+        shown = [value for name, value in headers if name == PASSED_ON]
+        if shown:
+            is_known = hmac.compare_digest(shown[0], self._token)
+            scope.setdefault("state", {})[_STATE] = is_known
         await self._app(scope, receive, send)
 
 
