@@ -16,6 +16,7 @@ from cog_adapt.server.api.forgetting import ForgettingRoutes
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.operations import operation_id
 from cog_adapt.server.api.page import PageRoutes
+from cog_adapt.server.api.passing import RunsElsewhere, pass_on
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.budget import MemoryBudgets
@@ -57,6 +58,7 @@ class Launch:
         records: the database.
         metrics: counted from the first request on.
         shut_down: ends the server.
+        url: where the other servers of the database ask this one; None: they cannot.
     """
 
     configs: dict[Kind, WorkerConfig]
@@ -64,6 +66,7 @@ class Launch:
     records: Records
     metrics: Metrics
     shut_down: Callable[[], None]
+    url: str | None = None
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -81,7 +84,7 @@ def create_app(settings: Settings) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         started: Launch = app.state.launch
-        await started.records.register()
+        await started.records.register(started.url)
         budgets = MemoryBudgets.of(settings)
         webhooks = Webhooks(
             started.records,
@@ -107,7 +110,10 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         telemetry=traces.fastapi,
         generate_unique_id_function=operation_id,
-        exception_handlers=exception_handlers(strict=settings.strict_cog),
+        exception_handlers={
+            **exception_handlers(strict=settings.strict_cog),
+            RunsElsewhere: pass_on,
+        },
     )
     _add_routes(app, settings)
     return app
@@ -190,6 +196,7 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
         await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
         await parts.webhooks.close()
         parts.large_bodies.close()
+        await parts.peers.close()
         await records.close()
 
 

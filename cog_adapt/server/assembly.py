@@ -29,13 +29,14 @@ class BuiltServer:
     asgi: ASGIApp
 
 
-def build_server(
+def build_server(  # noqa: PLR0913 - a server is made of these
     settings: Settings,
     configs: dict[Kind, WorkerConfig],
     *,
     mode: Kind,
     build: Callable[[Settings], FastAPI],
     shut_down: Callable[[], None],
+    url: str | None,
 ) -> BuiltServer:
     """Return a server for whatever speaks HTTP: uvicorn here, Ray Serve in `deploy/ray/`.
 
@@ -45,6 +46,7 @@ def build_server(
         mode: the kind whose worker starts with the server.
         build: makes the application.
         shut_down: ends the server, for `POST /shutdown`.
+        url: where the other servers of the database ask this one; None: they cannot.
 
     Raises:
         ConfigError: a setting cannot be used, or the application or the database cannot be opened.
@@ -55,6 +57,13 @@ def build_server(
     records = Records.open(settings.database_url, settings.data_dir, space=space)
     launch(
         app,
-        Launch(configs=configs, mode=mode, records=records, metrics=metrics, shut_down=shut_down),
+        Launch(
+            configs=configs,
+            mode=mode,
+            records=records,
+            metrics=metrics,
+            shut_down=shut_down,
+            url=url,
+        ),
     )
-    return BuiltServer(app, add_middleware(app, settings, metrics))
+    return BuiltServer(app, add_middleware(app, settings, metrics, records))

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Literal
 
 import uvicorn
 from fastapi import FastAPI
@@ -33,9 +34,12 @@ def _whole(seconds: float | None) -> int | None:
     return None if seconds is None else math.ceil(seconds) + _ANSWER_SECONDS
 
 
-def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
+def _config(
+    app: ASGIApp, settings: Settings, lifespan: Literal["auto", "off"] = "auto"
+) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        lifespan=lifespan,
         loop="uvloop",
         http=bounded(settings.max_connections),
         log_config=None,
@@ -55,6 +59,7 @@ class Server(uvicorn.Server):
         configs: the code that each worker loads.
         flags: Cog's.
         build: makes the application.
+        url: where the other servers of the database ask this one; None: they cannot.
 
     Attributes:
         ended_by: the signal that ended it.
@@ -67,8 +72,11 @@ class Server(uvicorn.Server):
         configs: dict[Kind, WorkerConfig],
         flags: argparse.Namespace,
         build: Callable[[Settings], FastAPI],
+        url: str | None = None,
     ) -> None:
-        built = build_server(settings, configs, mode=flags.mode, build=build, shut_down=self._end)
+        built = build_server(
+            settings, configs, mode=flags.mode, build=build, shut_down=self._end, url=url
+        )
         self._app = built.app
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -121,3 +129,22 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(parts_in(self._app).service.give_up)
         self.ended_by = number
         self._end()
+
+
+class PeerServer(uvicorn.Server):
+    """uvicorn for the other servers of the database, where another program serves callers.
+
+    It takes no signals, and begins and ends nothing: the other program runs the application.
+
+    Args:
+        app: the application behind its middlewares.
+        settings: of the operator.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        super().__init__(_config(app, settings, lifespan="off"))
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave all signals to the other program."""
+        yield

@@ -17,6 +17,7 @@ from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.http_server import Server
 from cog_adapt.server.links import links_of, log_playground, warn_if_open
+from cog_adapt.server.own_url import own_url
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.settings import COGFILE, Settings, read_settings
 from cog_adapt.server.telemetry.logs import configure_logs, format_on
@@ -47,7 +48,8 @@ def serve(
         settings = start_settings()
         configs = worker_configs(settings, flags.mode, flags.upload_url)
         listener = _listen(flags.host, settings.port)
-        server = Server(settings=settings, configs=configs, flags=flags, build=build)
+        url = own_url(listener, settings.server_url, settings.database_url)
+        server = Server(settings=settings, configs=configs, flags=flags, build=build, url=url)
     except ConfigError as error:
         sys.exit(f"ERROR: {error}")
     warn_if_open(listener, has_keys=settings.api_keys_file is not None)

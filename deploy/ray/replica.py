@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,8 +12,10 @@ from cog_adapt.server.api.dependencies import ServerParts, parts_in
 from cog_adapt.server.assembly import BuiltServer, build_server
 from cog_adapt.server.command.serve import build_app
 from cog_adapt.server.errors import Forbidden
+from cog_adapt.server.http_server import PeerServer
 from cog_adapt.server.main import start_settings, worker_configs
 from cog_adapt.server.middleware.responses import AsgiResponse
+from cog_adapt.server.own_url import own_url
 from deploy.ray.options import Options
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -34,6 +37,7 @@ class WholeServer:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._built: BuiltServer | None = None
+        self._peers: asyncio.Task[None] | None = None
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Build the server of this project's folder.
@@ -45,13 +49,18 @@ class WholeServer:
         drain = self._options.drain_seconds
         settings = start_settings().model_copy(update={"drain_seconds": drain})
         self._options.check_shared(settings)
+        # Ray opens the port of this replica, if any, only once it has registered itself
+        listener = socket.create_server(("", 0))
         self._built = build_server(
             settings,
             worker_configs(settings, "predict", None),
             mode="predict",
             build=build_app,
             shut_down=refuse_shutdown,
+            url=own_url(listener, settings.server_url, settings.database_url),
         )
+        peers = PeerServer(self._built.asgi, settings)
+        self._peers = asyncio.get_running_loop().create_task(peers.serve([listener]))
         return behind_proxy(self._built.asgi)
 
     async def check_health(self) -> None:

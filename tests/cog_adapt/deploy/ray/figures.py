@@ -13,10 +13,11 @@ VARIABLE = "RAY_FIGURES"
 _HEAD = """\
 # Ray Serve: what a killed replica, a killed node and an update cost
 
-Written by `make ray` on {cores} cores, Python {python}, Ray {ray}: three Ray nodes on one machine, HAProxy mode,
-PostgreSQL, two replicas with a small model. *Cut*: answers of the proxy's own and connections that broke; each of these
-requests was answered under its id afterwards. *Slowest*: from the request to the end of its run was read. *Event*: from
-the kill, or from the order to update, until two replicas served again.
+Written by `make ray` on {cores} cores, Python {python}, Ray {ray}: three Ray nodes on one machine,
+HAProxy mode, PostgreSQL, two replicas with a small model. *Cut*: answers of the proxy's own and
+connections that broke; each of these requests was answered under its id afterwards. *Slowest*: from
+the request until the end of its run was read. *Event*: from the kill, or from the order to update,
+until all runs had ended and two replicas served again.
 
 | event | requests | failed | cut | median, s | slowest, s | event, s |
 |---|---|---|---|---|---|---|

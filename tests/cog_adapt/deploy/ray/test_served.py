@@ -44,6 +44,24 @@ def test_nothing_is_deleted_for_strangers_as_long_as_no_keys_are_set(caller):
     assert (answer.status_code, "API_KEYS_FILE" in answer.text) == (403, True)
 
 
+def test_a_run_is_canceled_whichever_replica_is_asked(nodes, caller):
+    names = [f"cancel-{n}" for n in range(6)]
+    calls = [caller.start(name, seconds=600) for name in names]
+    wait_until(lambda: all(map(nodes.server_of, names)))
+    assert [caller.ask("POST", f"/predictions/{name}/cancel").status_code for name in names] == [
+        200
+    ] * len(names)
+    assert {call.result().status for call in calls} == {"canceled"}
+
+
+def test_the_events_of_a_run_are_read_at_every_replica(caller):
+    call = caller.start("events", seconds=3)
+    wait_until(lambda: caller.get("/predictions/events").status_code == 200)
+    read = [caller.get("/predictions/events/events").text for _ in range(2)]
+    assert [text.count('"status":"succeeded"') for text in read] == [1, 1], read
+    ended([call])
+
+
 def test_a_killed_replicas_runs_end_elsewhere(nodes, caller, figures):
     calls = [caller.start(f"kill-{n}", seconds=1.5) for n in range(24)]
     calls += [caller.start(f"wait-{n}", prefer="wait=60", seconds=1.5) for n in range(8)]
