@@ -32,4 +32,4 @@ def app(options: Options) -> Application:
             policy=AutoscalingPolicy(policy_function=replicas_for_work),
         ),
     )
-    return deployment(serve.ingress()(WholeServer)).bind(options)  # type: ignore[no-any-return]
+    return deployment(serve.ingress()(WholeServer)).bind(options)

@@ -3,6 +3,9 @@
 import asyncio
 import os
 import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,7 +40,6 @@ class WholeServer:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._built: BuiltServer | None = None
-        self._peers: asyncio.Task[None] | None = None
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Build the server of this project's folder.
@@ -60,8 +62,7 @@ class WholeServer:
             url=own_url(listener, settings.server_url, settings.database_url),
         )
         peers = PeerServer(self._built.asgi, settings)
-        self._peers = asyncio.get_running_loop().create_task(peers.serve([listener]))
-        return behind_proxy(self._built.asgi)
+        return behind_proxy(self._built.asgi, partial(_serving, peers, listener))
 
     async def check_health(self) -> None:
         """Wait for the end of the first setup; Ray replaces a replica whose check fails.
@@ -109,19 +110,36 @@ def refuse_shutdown() -> NoReturn:
     raise Forbidden(_NO_SHUTDOWN)
 
 
-def behind_proxy(app: ASGIApp) -> ASGIApp:
+def behind_proxy(app: ASGIApp, beside: Callable[[], AbstractAsyncContextManager[None]]) -> ASGIApp:
     """Return the application for requests that come through Ray's proxy.
 
     The peer of each request is the proxy, often on the same host; a header says so, since callers
     on the server's own host may do more where no keys are set. Nobody may end one replica.
+
+    Args:
+        app: the server.
+        beside: entered for as long as the server lives.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-        elif (scope["method"], scope["path"]) == ("POST", "/shutdown"):
+        if scope["type"] == "lifespan":
+            async with beside():
+                await app(scope, receive, send)
+        elif (scope.get("method"), scope["path"]) == ("POST", "/shutdown"):
             await AsgiResponse.in_json(403, _NO_SHUTDOWN).send(send)
         else:
-            await app(scope | {"headers": [*scope["headers"], _VIA]}, receive, send)
+            await app({**scope, "headers": [*scope["headers"], _VIA]}, receive, send)
 
     return answer
+
+
+@asynccontextmanager
+async def _serving(peers: PeerServer, listener: socket.socket) -> AsyncIterator[None]:
+    """Answer the other servers of the database."""
+    with listener:
+        task = asyncio.get_running_loop().create_task(peers.serve([listener]))
+        try:
+            yield
+        finally:
+            peers.should_exit = True
+            await task

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = [
     *(
         path
-        for name in ("gradient_check", "cog_adapt", "server", "bench", "examples")
+        for name in ("gradient_check", "cog_adapt", "server", "deploy", "bench", "examples")
         for path in sorted((ROOT / name).rglob("*.py"))
         if ROOT / "gradient_check" / "tests" not in path.parents
     ),

@@ -17,10 +17,11 @@ Written by `make ray` on {cores} cores, Python {python}, Ray {ray}: three Ray no
 HAProxy mode, PostgreSQL, two replicas with a small model. *Cut*: answers of the proxy's own and
 connections that broke; each of these requests was answered under its id afterwards. *Slowest*: from
 the request until the end of its run was read. *Event*: from the kill, or from the order to update,
-until all runs had ended and two replicas served again.
+until all runs had ended and two replicas served again. *Begun again*: from the kill until the last
+run of the dead began elsewhere.
 
-| event | requests | failed | cut | median, s | slowest, s | event, s |
-|---|---|---|---|---|---|---|
+| event | requests | failed | cut | median, s | slowest, s | begun again, s | event, s |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -30,8 +31,12 @@ class Figures:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
-    def add(self, event: str, called: list[Called], seconds: float) -> None:
+    def add(
+        self, event: str, called: list[Called], *, killed: datetime | None, seconds: float
+    ) -> None:
+        """Add what became of requests; `killed` is when a server was."""
         times = sorted(each.seconds for each in called)
+        begun = max(datetime.fromisoformat(each.record["started_at"]) for each in called)
         self.rows.append(
             {
                 "event": event,
@@ -40,6 +45,7 @@ class Figures:
                 "cut": sum(each.cuts > 0 for each in called),
                 "median_s": round(times[len(times) // 2], 1),
                 "slowest_s": round(times[-1], 1),
+                "begun_again_s": round((begun - killed).total_seconds(), 1) if killed else None,
                 "event_s": round(seconds, 1),
             }
         )
@@ -59,5 +65,9 @@ class Figures:
         }
         output = Path(name)
         output.write_text(json.dumps({**facts, "rows": self.rows}, indent=2) + "\n")
-        lines = ("| " + " | ".join(map(str, row.values())) + " |\n" for row in self.rows)
+        lines = ("| " + " | ".join(map(_shown, row.values())) + " |\n" for row in self.rows)
         output.with_suffix(".md").write_text(_HEAD.format(**facts) + "".join(lines))
+
+
+def _shown(value: object) -> str:
+    return "–" if value is None else str(value)

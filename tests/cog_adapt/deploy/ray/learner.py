@@ -20,4 +20,4 @@ class Learner(BaseRunner):
             {"input": each.input, "target": each.target} for each in examples("letters", 6, seed)
         ]
         request = Request(["abc"], examples=rows, recipe=Recipe(method="lora", max_steps=steps))
-        return (await answer(self.runner, request, self.scope)).adapter
+        return (await answer(self.runner, request, self.scope)).adapter or ""

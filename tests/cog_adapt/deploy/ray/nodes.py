@@ -83,7 +83,7 @@ class Nodes:
                 "WHERE records.id = %s",
                 [name],
             ).fetchone()
-        return row and row[0]
+        return row[0] if row else None
 
     def kill_replica(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)

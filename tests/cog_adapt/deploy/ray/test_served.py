@@ -4,15 +4,21 @@ The tests run in the order of the file, since they share one cluster: each needs
 """
 
 import threading
-import time
+from concurrent.futures import Future
+from datetime import UTC, datetime
 
 import pytest
 
+from tests.cog_adapt.deploy.ray.calling import Called
 from tests.cog_adapt.deploy.ray.namespace import interfaces
 from tests.cog_adapt.waiting import wait_for, wait_until
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore")]  # Ray's, of pydantic
 UPDATED = {"min_replicas": 2, "max_replicas": 3, "work_per_replica": 2, "drain_seconds": 20}
+
+
+def since(moment):
+    return (datetime.now(UTC) - moment).total_seconds()
 
 
 def ended(calls):
@@ -66,11 +72,12 @@ def test_a_killed_replicas_runs_end_elsewhere(nodes, caller, figures):
     calls = [caller.start(f"kill-{n}", seconds=1.5) for n in range(24)]
     calls += [caller.start(f"wait-{n}", prefer="wait=60", seconds=1.5) for n in range(8)]
     dead, before = wait_for(lambda: nodes.server_of("kill-7")), nodes.replicas()
-    began = time.monotonic()
+    killed = datetime.now(UTC)
     nodes.kill_replica(dead)
     found = ended(calls)
     wait_until(lambda: len({*nodes.replicas()} - {*before}) == 1, 120)
-    figures.add("a replica killed, 32 runs in flight", found, time.monotonic() - began)
+    event = "a replica killed, 32 runs in flight"
+    figures.add(event, found, killed=killed, seconds=since(killed))
 
 
 def test_a_node_that_is_lost_in_mid_adaptation_costs_no_adaptation(nodes, caller, figures):
@@ -78,7 +85,7 @@ def test_a_node_that_is_lost_in_mid_adaptation_costs_no_adaptation(nodes, caller
     wait_until(
         lambda: "step 5/300" in caller.get("/predictions/learn-0").json().get("logs", ""), 120
     )
-    began, lost = time.monotonic(), nodes.server_of("learn-0")
+    killed, lost = datetime.now(UTC), nodes.server_of("learn-0")
     nodes.kill_node_of(lost)
     nodes.add_worker()
     found = ended(calls)
@@ -86,21 +93,24 @@ def test_a_node_that_is_lost_in_mid_adaptation_costs_no_adaptation(nodes, caller
     assert "step 300/300" in found[0].record["logs"]
     assert nodes.server_of("learn-0") != lost
     wait_until(lambda: len(nodes.replicas()) == 2, 120)
-    figures.add("a node killed, 4 adaptations under way", found, time.monotonic() - began)
+    event = "a node killed, 4 adaptations under way"
+    figures.add(event, found, killed=killed, seconds=since(killed))
 
 
 def test_an_update_under_load_fails_no_request(nodes, caller, figures):
-    before, began, calls = nodes.replicas(), time.monotonic(), []
+    before, began = nodes.replicas(), datetime.now(UTC)
+    calls: list[Future[Called]] = []
     update = threading.Thread(target=nodes.serve, kwargs=UPDATED)
     update.start()
     while update.is_alive():
         prefer = "wait=60" if len(calls) % 2 else "respond-async"
         calls.append(caller.start(f"update-{len(calls)}", prefer=prefer, seconds=0.5))
         update.join(0.2)
-    seconds, found = time.monotonic() - began, ended(calls)
+    seconds, found = since(began), ended(calls)
     assert found
     assert not {*nodes.replicas()} & {*before}
-    figures.add("all replicas updated, requests all the while", found, seconds)
+    event = "all replicas updated, requests all the while"
+    figures.add(event, found, killed=None, seconds=seconds)
 
 
 def test_waiting_work_starts_another_replica(nodes, caller):
