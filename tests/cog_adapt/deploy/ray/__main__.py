@@ -38,7 +38,7 @@ def python_beside() -> Path:
         constraints.flush()
         wanted = [word for path in REQUIREMENTS for word in ("-r", str(path))]
         quiet = ("--quiet", "--disable-pip-version-check", "--root-user-action", "ignore")
-        command = [python, "-m", "pip", "install", *quiet, "-c", constraints.name, *wanted]
+        command = [str(python), "-m", "pip", "install", *quiet, "-c", constraints.name, *wanted]
         subprocess.run(command, check=True, cwd=REPOSITORY)
     return python
 
