@@ -36,7 +36,8 @@ class Figures:
     ) -> None:
         """Add what became of requests; `killed` is when a server was."""
         times = sorted(each.seconds for each in called)
-        begun = max(datetime.fromisoformat(each.record["started_at"]) for each in called)
+        starts = [each.record["started_at"] for each in called if "started_at" in each.record]
+        begun = max(map(datetime.fromisoformat, starts))
         self.rows.append(
             {
                 "event": event,
