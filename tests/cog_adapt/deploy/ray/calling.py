@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-MOST_SECONDS = 120.0
+MOST_SECONDS = 300.0
 _PAUSE = 0.1
 _CUT = (500, 502, 503, 504)
 

@@ -72,7 +72,7 @@ def figures(nodes):
 @pytest.fixture
 def caller(nodes):
     """A client of two replicas that are ready."""
-    wait_until(lambda: len(nodes.replicas()) >= 2, 120)
+    wait_until(lambda: len(nodes.replicas()) >= 2, 300)
     made = Caller(f"http://127.0.0.1:{PORT}")
     wait_until(lambda: made.get("/readyz").status_code == 200, 60)
     yield made
