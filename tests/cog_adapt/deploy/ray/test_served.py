@@ -81,16 +81,16 @@ def test_a_killed_replicas_runs_end_elsewhere(nodes, caller, figures):
 
 
 def test_a_node_that_is_lost_in_mid_adaptation_costs_no_adaptation(nodes, caller, figures):
-    calls = [caller.start(f"learn-{n}", seed=n + 1, steps=300) for n in range(4)]
+    calls = [caller.start(f"learn-{n}", seed=n + 1, steps=150) for n in range(4)]
     wait_until(
-        lambda: "step 5/300" in caller.get("/predictions/learn-0").json().get("logs", ""), 300
+        lambda: "step 5/150" in caller.get("/predictions/learn-0").json().get("logs", ""), 300
     )
     killed, lost = datetime.now(UTC), nodes.server_of("learn-0")
     nodes.kill_node_of(lost)
     nodes.add_worker()
     found = ended(calls)
     assert len({each.record["output"] for each in found}) == len(found)
-    assert "step 300/300" in found[0].record["logs"]
+    assert "step 150/150" in found[0].record["logs"]
     assert nodes.server_of("learn-0") != lost
     wait_until(lambda: len(nodes.replicas()) == 2, 300)
     event = "a node killed, 4 adaptations under way"
