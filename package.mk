@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour
+.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour ray
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -111,6 +111,9 @@ quick: $(ENV)  ## the short form of bench: does it run?
 
 first-hour: $(ENV)  ## a stranger's first hour from nothing, KINDS="image text" for some; writes docs/results (an hour)
 	@$(BIN)/python -m bench.first_hour $(if $(KINDS),--kind $(KINDS)) --output docs/results/first-hour.json
+
+ray: $(ENV)  ## the server under Ray Serve, of which replicas and nodes are killed; writes docs/results (minutes)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.cog_adapt.deploy.ray -r s --output docs/results/ray.json
 
 container: $(ENV)  ## build the image and prove it in a real engine (Docker, or root on Debian; minutes)
 	@CONTAINER=1 $(BIN)/python -m pytest tests/cog_adapt/container

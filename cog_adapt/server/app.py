@@ -16,6 +16,7 @@ from cog_adapt.server.api.forgetting import ForgettingRoutes
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.operations import operation_id
 from cog_adapt.server.api.page import PageRoutes
+from cog_adapt.server.api.passing import RunsElsewhere, pass_on
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.budget import MemoryBudgets
@@ -42,6 +43,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 _PRUNE_SECONDS = 600.0
 _LEAST_PRUNE_SECONDS = 5.0
 _WEBHOOK_SECONDS = 30.0
+_LOOK_SECONDS = 2.0
 _LAST_WEBHOOK_SECONDS = 1.0  # webhooks that are not sent by then are sent after the next start
 log = structlog.get_logger()
 
@@ -56,6 +58,7 @@ class Launch:
         records: the database.
         metrics: counted from the first request on.
         shut_down: ends the server.
+        url: where the other servers of the database ask this one; None: they cannot.
     """
 
     configs: dict[Kind, WorkerConfig]
@@ -63,6 +66,7 @@ class Launch:
     records: Records
     metrics: Metrics
     shut_down: Callable[[], None]
+    url: str | None = None
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -80,7 +84,7 @@ def create_app(settings: Settings) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         started: Launch = app.state.launch
-        await started.records.register()
+        await started.records.register(started.url)
         budgets = MemoryBudgets.of(settings)
         webhooks = Webhooks(
             started.records,
@@ -106,7 +110,10 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         telemetry=traces.fastapi,
         generate_unique_id_function=operation_id,
-        exception_handlers=exception_handlers(strict=settings.strict_cog),
+        exception_handlers={
+            **exception_handlers(strict=settings.strict_cog),
+            RunsElsewhere: pass_on,
+        },
     )
     _add_routes(app, settings)
     return app
@@ -175,17 +182,29 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
     seconds, records = parts.settings.drain_seconds, parts.service.records
     await parts.webhooks.start()
     parts.service.open()
-    pruning = asyncio.get_running_loop().create_task(_prune(records, parts.settings))
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(_prune(records, parts.settings))]
+    if parts.settings.kubernetes_service_host:
+        tasks.append(loop.create_task(_tell_kubernetes(parts)))
     try:
         yield
     finally:
-        pruning.cancel()
+        for task in tasks:
+            task.cancel()
         await parts.service.close(seconds)
         await parts.adapters.settle()
         await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
         await parts.webhooks.close()
         parts.large_bodies.close()
+        await parts.peers.close()
         await records.close()
+
+
+async def _tell_kubernetes(parts: ServerParts) -> None:
+    """Look at the server's health now and then: each look updates the file that a probe reads."""
+    while True:
+        await parts.monitor.report()
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _prune(records: Records, settings: Settings) -> None:

@@ -28,6 +28,7 @@ ServerError
     ├── DiskFull              nothing more may be kept on the disk
     ├── TooManyReaders        too many follow the same prediction
     ├── NotReady              the predictor does not serve now
+    ├── OwnerGone             the server that runs it does not answer
     ├── NotRecorded           it cannot be kept in the database
     ├── NoAdapters            the predictor keeps no adapters
     ├── AdapterError          the predictor's adapters failed
@@ -184,6 +185,12 @@ class TooManyReaders(RequestError):
 
 class NotReady(RequestError):
     """The predictor is not ready to serve."""
+
+    retry_after = 5
+
+
+class OwnerGone(RequestError):
+    """The server that runs it does not answer, and no other server has taken it over yet."""
 
     retry_after = 5
 

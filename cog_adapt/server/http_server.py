@@ -10,21 +10,19 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Literal
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from cog_adapt.server.api.dependencies import parts_in
-from cog_adapt.server.app import Launch, launch
+from cog_adapt.server.assembly import build_server
 from cog_adapt.server.forced_end import end_by_force_after
 from cog_adapt.server.middleware.connection_limits import bounded
-from cog_adapt.server.middleware.stack import add_middleware
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.records import Records
-from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.start_screen import say_outcome
-from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.worker.config import WorkerConfig
 
 _KEEP_ALIVE_SECONDS = 75
@@ -36,9 +34,12 @@ def _whole(seconds: float | None) -> int | None:
     return None if seconds is None else math.ceil(seconds) + _ANSWER_SECONDS
 
 
-def _config(app: FastAPI, settings: Settings, metrics: Metrics) -> uvicorn.Config:
+def _config(
+    app: ASGIApp, settings: Settings, lifespan: Literal["auto", "off"] = "auto"
+) -> uvicorn.Config:
     return uvicorn.Config(
-        add_middleware(app, settings, metrics),
+        app,
+        lifespan=lifespan,
         loop="uvloop",
         http=bounded(settings.max_connections),
         log_config=None,
@@ -58,6 +59,7 @@ class Server(uvicorn.Server):
         configs: the code that each worker loads.
         flags: Cog's.
         build: makes the application.
+        url: where the other servers of the database ask this one; None: they cannot.
 
     Attributes:
         ended_by: the signal that ended it.
@@ -70,25 +72,15 @@ class Server(uvicorn.Server):
         configs: dict[Kind, WorkerConfig],
         flags: argparse.Namespace,
         build: Callable[[Settings], FastAPI],
+        url: str | None = None,
     ) -> None:
-        # the app comes first, because a mistake in the app must leave the database closed
-        app, metrics = build(settings), Metrics()
-        metrics.watch(space := RecordSpace.of(settings))
-        records = Records.open(settings.database_url, settings.data_dir, space=space)
-        self._app = app
-        launch(
-            app,
-            Launch(
-                configs=configs,
-                mode=flags.mode,
-                records=records,
-                metrics=metrics,
-                shut_down=self._end,
-            ),
+        built = build_server(
+            settings, configs, mode=flags.mode, build=build, shut_down=self._end, url=url
         )
+        self._app = built.app
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
-        super().__init__(_config(app, settings, metrics))
+        super().__init__(_config(built.asgi, settings))
         self._ignores_sigterm = flags.await_explicit_shutdown
         self.ended_by: int | None = None
         self.links: dict[str, str] | None = None
@@ -137,3 +129,22 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(parts_in(self._app).service.give_up)
         self.ended_by = number
         self._end()
+
+
+class PeerServer(uvicorn.Server):
+    """uvicorn for the other servers of the database, where another program serves callers.
+
+    It takes no signals, and begins and ends nothing: the other program runs the application.
+
+    Args:
+        app: the application behind its middlewares.
+        settings: of the operator.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        super().__init__(_config(app, settings, lifespan="off"))
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave all signals to the other program."""
+        yield

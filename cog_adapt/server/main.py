@@ -18,6 +18,7 @@ from cog_adapt.server.disk_warning import warn_of_disk
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.http_server import Server
 from cog_adapt.server.links import links_of, log_playground, warn_if_open
+from cog_adapt.server.own_url import own_url
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.settings import COGFILE, Settings, read_settings
 from cog_adapt.server.telemetry.logs import configure_logs, format_on
@@ -45,14 +46,11 @@ def serve(
         sys.stdout.write(f"coglet (Python) {coglet.__version__}\n")
         sys.exit(0)
     try:
-        _take_variables_of_image()
-        settings = read_settings()
-        log_format = format_on(sys.stderr, settings.log_format)
-        settings = settings.model_copy(update={"log_format": log_format})
-        configure_logs(settings.log_format, settings.cog_log_level)
+        settings = start_settings()
         configs = worker_configs(settings, flags.mode, flags.upload_url)
         listener = _listen(flags.host, settings.port)
-        server = Server(settings=settings, configs=configs, flags=flags, build=build)
+        url = own_url(listener, settings.server_url, settings.database_url)
+        server = Server(settings=settings, configs=configs, flags=flags, build=build, url=url)
     except ConfigError as error:
         sys.exit(f"ERROR: {error}")
     warn_if_open(listener, has_keys=settings.api_keys_file is not None)
@@ -69,8 +67,22 @@ def serve(
     sys.exit(0 if server.started else 1)
 
 
+def start_settings() -> Settings:
+    """Read the settings of a server that starts in this process, and log as they say.
+
+    The environment gets the variables that an image built from `cog.yaml` would have.
+
+    Raises:
+        ConfigError: a setting, or `cog.yaml`, is wrong.
+    """
+    _take_variables_of_image()
+    settings = read_settings()
+    log_format = format_on(sys.stderr, settings.log_format)
+    configure_logs(log_format, settings.cog_log_level)
+    return settings.model_copy(update={"log_format": log_format})
+
+
 def _take_variables_of_image() -> None:
-    """Set the variables that an image built from `cog.yaml` would have."""
     if COGFILE.exists():
         for name, value in read_cogfile(COGFILE).variables.items():
             os.environ.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""The settings of Replicate's API, which the server's settings include."""
+"""The settings of Replicate's API and of URLs, which the server's settings include."""
 
 import re
 from typing import Annotated
@@ -23,7 +23,7 @@ WebAddress = Annotated[
 
 
 class PlatformSettings(SharedSettings):
-    """The settings of `/v1`."""
+    """The settings of `/v1`, and this server's URLs."""
 
     upload_bytes: int | None = Field(
         default=None,
@@ -33,6 +33,11 @@ class PlatformSettings(SharedSettings):
     )
     upload_hours: float = Field(
         default=1, gt=0, le=100_000, description="hours until such a file expires"
+    )
+    server_url: WebAddress = Field(
+        default=None,
+        description="`http(s)://…` at which other servers of the same database reach this one; "
+        "unset: the address that it listens on, or this host's on the way to the database",
     )
     public_url: WebAddress = Field(
         default=None,

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = [
     *(
         path
-        for name in ("gradient_check", "cog_adapt", "server", "bench", "examples")
+        for name in ("gradient_check", "cog_adapt", "server", "deploy", "bench", "examples")
         for path in sorted((ROOT / name).rglob("*.py"))
         if ROOT / "gradient_check" / "tests" not in path.parents
     ),
@@ -63,6 +63,7 @@ SLEEPS = {
     "contract/predictors/train.py": "a model whose work takes its time",
     "contract/servers.py": "coglet frees a slot after its answer and loses cancels: asks it again",
     "contract/serving.py": "asks a server until it is up, and says what it wrote if it is not",
+    "deploy/ray/calling.py": "asks until a run has ended, whatever dies meanwhile",
     "faults/recording_predictor.py": "a model whose work takes its time",
     "faults/test_server_killed.py": "a deadline passes; a write ends that nothing outside shows",
     "gradient_check/tests/test_examination.py": "the time of a check is measured",

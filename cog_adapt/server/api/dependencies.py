@@ -6,6 +6,7 @@ Your own routes get the parts as the server's routes do; `server/app.py` shows o
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -15,6 +16,7 @@ from starlette.types import Scope
 
 from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.api.large_bodies import LargeBodies
+from cog_adapt.server.api.passing import PeerClient
 from cog_adapt.server.api.responses import record_body
 from cog_adapt.server.api.shapes import PathId
 from cog_adapt.server.errors import InvalidPath, NotFound
@@ -57,6 +59,11 @@ class ServerParts:
     adapters: AdapterService
     upload_url: str | None = None
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
+
+    @cached_property
+    def peers(self) -> PeerClient:
+        """Asks the other servers of the same database."""
+        return PeerClient(self.service.records.peers)
 
 
 def parts_in(app: FastAPI) -> ServerParts:

@@ -10,11 +10,12 @@ from starlette.responses import Response
 
 from cog_adapt.server.api.dependencies import ID_IN_PATH, ServerParts, caller_of, key_of, parts_of
 from cog_adapt.server.api.ownership import LookDep
-from cog_adapt.server.api.responses import json_response
+from cog_adapt.server.api.responses import error_response, json_response
 from cog_adapt.server.api.shapes import refusals
 from cog_adapt.server.errors import NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
-from cog_adapt.server.service.forgetting import Forgetting
+from cog_adapt.server.records import Record
+from cog_adapt.server.service.forgetting import Forgetting, not_ended
 from cog_adapt.server.uploads import Uploads
 
 _NOBODY = "-"
@@ -69,10 +70,15 @@ class ForgettingRoutes:
         """Forget an ended run, with its input, output, logs, events, webhooks and files."""
         owner = await look.owner(self._kind)
         try:
+            await look.here(self._kind, instead=_not_ended)
             return json_response(await forgetting.forget(look.id, self._kind, owner))
         except NotFound:
             look.caller.note_unknown()
             raise
+
+
+def _not_ended(record: Record) -> Response:
+    return error_response(not_ended(record.kind, record.id), strict=False)
 
 
 router = APIRouter()

@@ -1,17 +1,18 @@
 """Serves past and present runs: single records, pages of records, their events and webhooks."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, get_args
 
 from annotated_types import Interval
 from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BeforeValidator
+from starlette.requests import Request
 from starlette.responses import Response
 
 from cog_adapt.server.api.dependencies import ID_IN_PATH, ServiceDep, WebhooksDep
+from cog_adapt.server.api.following import event_portions
 from cog_adapt.server.api.ownership import CallerDep, LookDep, RecordLookup
 from cog_adapt.server.api.paging import NUMBER, Cursor, Limit
-from cog_adapt.server.api.past_events import past_events
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import (
     STREAM,
@@ -23,9 +24,10 @@ from cog_adapt.server.api.shapes import (
     Status,
     refusals,
 )
-from cog_adapt.server.api.sse import EventStream, Write, follow, write_numbered, write_translated
+from cog_adapt.server.api.sse import EventStream, write_numbered, write_translated
 from cog_adapt.server.errors import InputError, InvalidRequest, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
+from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery as OwedDelivery
 from cog_adapt.server.service.mapping import to_record
 from cog_adapt.server.webhooks import shown_url
@@ -164,20 +166,25 @@ class HistoryRoutes:
 
     async def show(self, look: LookDep) -> Response:
         """Return one record, finished or not."""
-        prediction = look.service.find(look.id, self._kind, await look.owner(self._kind))
+        owner = await look.owner(self._kind)
+        prediction = await look.service.find_here(look.id, self._kind, owner)
         if prediction is None:
-            return json_response(look.caller.view(await look.record(self._kind)))
+
+            def shown(record: Record) -> Response:
+                return json_response(look.caller.view(record))
+
+            return shown(await look.here(self._kind, instead=shown))
         body = look.caller.view(to_record(prediction))
         position = look.service.dispatchers[self._kind].waiting.place(prediction)
         return json_response(body | ({"queue_position": position} if position else {}))
 
-    async def events(self, after: _LastEventIdDep, look: LookDep) -> Response:
+    async def events(self, request: Request, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream live events, and earlier ones from `Last-Event-ID` on."""
-        return EventStream(await event_portions(look, self._kind, after, write_numbered))
+        return EventStream(await event_portions(request, look, self._kind, after, write_numbered))
 
-    async def stream(self, after: _LastEventIdDep, look: LookDep) -> Response:
+    async def stream(self, request: Request, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream the same events for Replicate's clients, under the names of its platform."""
-        return EventStream(await event_portions(look, self._kind, after, write_translated))
+        return EventStream(await event_portions(request, look, self._kind, after, write_translated))
 
     async def deliveries(self, look: LookDep) -> Response:
         """Return the run's webhooks, and the state of each."""
@@ -194,25 +201,6 @@ class HistoryRoutes:
     async def _deliveries_of(self, look: RecordLookup) -> list[OwedDelivery]:
         record = await look.record(self._kind)
         return await look.service.records.deliveries(look.id, self._kind, record.owner)
-
-
-async def event_portions(
-    look: RecordLookup, kind: Kind, after: int, write: Write
-) -> AsyncGenerator[bytes]:
-    """Return the events of a run after one that was seen: live, cached, or from the record.
-
-    Raises:
-        NotFound: the caller has no such run.
-        IdInUse: as `RecordLookup.owner`.
-    """
-    owner = await look.owner(kind)
-    prediction = look.service.find(look.id, kind, owner)
-    if prediction is not None:
-        return follow(prediction, after, write)
-    cached = look.service.find_cached(look.id, kind, owner)
-    if cached is not None and not cached.events.missed(after):
-        return follow(cached, after, write)
-    return past_events(await look.record(kind), after, write)
 
 
 def _delivery_body(delivery: OwedDelivery) -> dict[str, Any]:

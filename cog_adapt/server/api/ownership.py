@@ -4,13 +4,16 @@ Another owner's records are reported as unknown, in the same words as ids that d
 with the scope `admin` sees all: its own are looked up first, and `?owner=NAME` selects an owner.
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Query
 from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
+from starlette.responses import Response
 
 from cog_adapt.server.api.dependencies import PredictionIdDep, RequestCaller, ServiceDep, caller_of
+from cog_adapt.server.api.passing import RunsElsewhere
 from cog_adapt.server.errors import IdInUse, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
@@ -29,6 +32,9 @@ async def _caller(
 
 
 CallerDep = Annotated[RequestCaller, Depends(_caller)]
+
+
+Shown = Callable[[Record], Response]
 
 
 class RecordLookup:
@@ -66,13 +72,39 @@ class RecordLookup:
             IdInUse: as `owner`.
         """
         owner = await self.owner(kind)
-        prediction = self.service.find(self.id, kind, owner)
+        prediction = await self.service.find_here(self.id, kind, owner)
         if prediction is not None:
             return to_record(prediction)
         record = await self.service.records.get(self.id, kind, owner)
         if record is None:
             raise self.unknown(kind)
         return record
+
+    async def here(self, kind: Kind, instead: Shown | None = None) -> Record:
+        """Return the same record, unless another server runs it.
+
+        Args:
+            kind: prediction or training.
+            instead: makes the answer for the case that the other server cannot be asked.
+
+        Raises:
+            NotFound: the caller has none.
+            IdInUse: as `owner`.
+            RunsElsewhere: another server runs it.
+        """
+        record = await self.record(kind)
+        if self.is_elsewhere(record):
+            raise RunsElsewhere(record, None if instead is None else instead(record))
+        return record
+
+    def is_elsewhere(self, record: Record) -> bool:
+        """Return whether another server works on a record."""
+        return self.service.records.peers.is_elsewhere(record)
+
+    async def find_unfinished(self, kind: Kind) -> Record | None:
+        """Return the record of a run that has not ended, or None."""
+        record = await self.service.records.get(self.id, kind, await self.owner(kind))
+        return None if record is None or record.is_finished else record
 
     def owner_in_flight(self) -> str:
         """Return the owner of the run in flight with this id, of either kind.

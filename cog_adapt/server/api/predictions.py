@@ -10,11 +10,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cog_adapt.server.api.dependencies import caller_of, key_of, parts_of, read_prediction_id
+from cog_adapt.server.api.following import joined_portions
 from cog_adapt.server.api.leaving import watched
 from cog_adapt.server.api.ownership import RecordLookup
+from cog_adapt.server.api.passing import KeptBody, RunsElsewhere, being_handed_over, has_left
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import json_response, record_body
-from cog_adapt.server.api.sse import EventStream, follow
+from cog_adapt.server.api.sse import EventStream
 from cog_adapt.server.errors import Forbidden, IdInUse, NotFound
 from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.protocol import NOUNS, Kind
@@ -58,15 +60,18 @@ class PredictionRoutes:
     async def create_once(self, request: Request) -> Response:
         """Start a run under an id, unless the id is running or has run."""
         call, prediction_id = _Call(request, self._kind), await read_prediction_id(request)
-        asked = await call.parser.read(request, prediction_id)
+        kept = KeptBody(request.receive)
+        asked = await call.parser.read(Request(request.scope, kept.receive), prediction_id)
         key = prediction_id, call.caller.owner
         lock = self._arriving.setdefault(key, asyncio.Lock())
         # of equal requests that arrive at once, one starts the run and the others find it
-        async with lock:
-            known = await self._find(call, asked)
-            if known is not None:
-                return known
-            started = await self._started_or_found(call, asked)
+        try:
+            async with lock:
+                started = await self._find(call, asked) or await self._started_or_found(call, asked)
+        except RunsElsewhere as elsewhere:
+            elsewhere.body = kept.content
+            raise
+        kept.drop()
         return started if isinstance(started, Response) else await self._answer(call, started)
 
     async def _started_or_found(
@@ -84,7 +89,7 @@ class PredictionRoutes:
     async def _find(self, call: "_Call", asked: PredictionSpec) -> Response | None:
         """Return the answer of a PUT whose id is running or has run; None for a new one."""
         kind = None if call.is_strict else call.dispatcher.kind
-        running = call.service.find(asked.id, kind, call.caller.owner)
+        running = await call.service.find_here(asked.id, kind, call.caller.owner)
         if running is not None:
             _check_scope(call.request, running.request.kind)
             return _join(call, asked, running)
@@ -101,7 +106,9 @@ class PredictionRoutes:
         asked = prediction.request
         if asked.is_stream:
             leave = partial(call.dispatcher.cancel, prediction.id, call.caller.owner)
-            return EventStream(follow(prediction), leave)
+            return EventStream(
+                joined_portions(call.request, call.look(asked.id), prediction), leave
+            )
         if asked.is_async:
             return json_response({"id": prediction.id, "status": "starting"}, 202)
         return await self._outcome(call, prediction)
@@ -115,6 +122,8 @@ class PredictionRoutes:
                 return json_response(prediction.progress(), 202)
         else:
             await self._end_with_client(call, prediction)
+        if prediction.has_moved:  # while this server was taken for dead
+            return json_response(prediction.progress(), 202)
         # the caller may ask for it again, and finds it after any crash
         if prediction.written is not None:
             await asyncio.shield(prediction.written)
@@ -154,19 +163,29 @@ class _Call:
             large=parts.large_bodies,
         )
 
+    def look(self, prediction_id: str) -> RecordLookup:
+        """Look a run of the caller up."""
+        return RecordLookup(self.service, self.caller, prediction_id)
+
 
 async def cancel(request: Request) -> Response:
     """Cancel a prediction or training."""
     service, prediction_id = parts_of(request).service, await read_prediction_id(request)
-    caller = caller_of(request)
-    owner = RecordLookup(service, caller, prediction_id).owner_in_flight()
-    found = service.find(prediction_id, None, owner)
-    if found is None:
-        caller.note_unknown()
-        return json_response({}, 404)
-    _check_scope(request, found.request.kind)
-    service.cancel(prediction_id, owner)
-    return json_response({})
+    look = RecordLookup(service, caller_of(request), prediction_id)
+    owner = look.owner_in_flight()
+    found = await service.find_here(prediction_id, None, owner)
+    if found is not None:
+        _check_scope(request, found.request.kind)
+        service.cancel(prediction_id, owner)
+        if not await has_left(found):
+            return json_response({})
+    for kind in NOUNS:
+        record = await look.find_unfinished(kind)
+        if record is not None:
+            _check_scope(request, kind)
+            raise RunsElsewhere(record) if look.is_elsewhere(record) else being_handed_over(record)
+    look.caller.note_unknown()
+    return json_response({}, 404)
 
 
 def _check_scope(request: Request, kind: Kind) -> None:
@@ -190,7 +209,8 @@ def _join(call: _Call, asked: PredictionSpec, running: Prediction) -> Response:
         return json_response(running.progress(), 202)
     call.parser.check_stream(asked)
     capacity = call.service.settings.cog_stream_history_capacity
-    return EventStream(follow(running, 0 if capacity else None))
+    after = 0 if capacity else None
+    return EventStream(joined_portions(call.request, call.look(running.id), running, after))
 
 
 async def _replay(call: _Call, asked: PredictionSpec) -> Response | None:
@@ -204,6 +224,8 @@ async def _replay(call: _Call, asked: PredictionSpec) -> Response | None:
 
 
 def _answer_again(call: _Call, asked: PredictionSpec, record: Record) -> Response:
+    if call.service.records.peers.is_elsewhere(record):
+        raise RunsElsewhere(record)
     if record.input_digest != call.parser.fitted(asked).digest:
         raise _other_input(record.id)
     if not record.is_finished:

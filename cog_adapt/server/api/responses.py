@@ -37,6 +37,7 @@ STATUSES: dict[type[errors.RequestError], int] = {
     errors.SelfTestError: 500,
     errors.AdapterError: 500,
     errors.NotReady: 503,
+    errors.OwnerGone: 503,
     errors.NotRecorded: 503,
     errors.SelfTestTimeout: 504,
     errors.AdapterTimeout: 504,

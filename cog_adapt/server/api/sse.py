@@ -62,6 +62,10 @@ class Followed(Protocol):
     def events(self) -> EventLog:
         """The events, without the last one."""
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether another server goes on with it, so that its events end here without the last."""
+
     def completed(self) -> bytes:
         """Return the data of the last event."""
 
@@ -108,7 +112,7 @@ async def _written(reading: _Reading, write: Write) -> AsyncGenerator[bytes]:
     try:
         while portion := await _next_portion(reading, goes_on=write is not write_event):
             yield b"".join(map(write, portion))
-        if not reading.is_broken:
+        if not reading.is_broken and not prediction.has_moved:
             yield write(
                 RunEvent(prediction.events.next_number, "completed", prediction.completed())
             )

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cog_adapt.server.links import is_loopback
 from cog_adapt.server.middleware.audit import note_refusal
+from cog_adapt.server.middleware.peer_calls import is_from_peer
 from cog_adapt.server.middleware.responses import AsgiResponse
 
 _PASSED_ON = re.compile(
@@ -33,7 +34,7 @@ class LocalCallersMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a connection."""
-        if scope["type"] != "http" or not _destroys(scope) or is_local(scope):
+        if scope["type"] != "http" or not _destroys(scope) or _may_destroy(scope):
             await self._app(scope, receive, send)
             return
         note_refusal(scope, "not a local caller, and no keys are set")
@@ -47,6 +48,11 @@ class LocalCallersMiddleware:
 def _destroys(scope: Scope) -> bool:
     method: str = scope["method"]
     return method == "DELETE" or (method == "POST" and scope["path"] == "/shutdown")
+
+
+def _may_destroy(scope: Scope) -> bool:
+    """Return whether a caller is local, here or at the server that has passed the request on."""
+    return is_from_peer(scope) or is_local(scope)
 
 
 def is_local(scope: Scope) -> bool:

@@ -11,6 +11,7 @@ from math import ceil
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cog_adapt.server.errors import ConfigError
+from cog_adapt.server.middleware.peer_calls import is_from_peer
 from cog_adapt.server.middleware.responses import AsgiResponse
 
 _MAX_AMOUNT = 100_000  # a time is stored for each request in the window
@@ -111,7 +112,7 @@ class RateLimitMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a connection."""
-        if scope["type"] == "http" and _is_counted(scope):
+        if scope["type"] == "http" and _is_counted(scope) and not is_from_peer(scope):
             wait = self._windows.enter(caller_of(scope), time.monotonic())
             if wait:
                 await self._refuse(ceil(wait), send)

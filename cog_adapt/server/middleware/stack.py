@@ -14,15 +14,25 @@ from cog_adapt.server.middleware.cross_site import CrossSiteMiddleware
 from cog_adapt.server.middleware.keys import KeyRing
 from cog_adapt.server.middleware.local_callers import LocalCallersMiddleware
 from cog_adapt.server.middleware.metrics import MetricsMiddleware
+from cog_adapt.server.middleware.peer_calls import PeerCallsMiddleware
 from cog_adapt.server.middleware.problem_details import ProblemDetailsMiddleware
 from cog_adapt.server.middleware.rate_limit import RateLimitMiddleware, read_rates
 from cog_adapt.server.middleware.route_bodies import RouteBodies
+from cog_adapt.server.records import Records
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 
 
-def add_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIApp:
+def add_middleware(
+    app: ASGIApp, settings: Settings, metrics: Metrics, records: Records | None = None
+) -> ASGIApp:
     """Return the application behind its limits and keys, counted.
+
+    Args:
+        app: the application.
+        settings: of the operator.
+        metrics: counts the requests.
+        records: the database; None: no other server asks this one.
 
     Raises:
         ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
@@ -30,6 +40,8 @@ def add_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIAp
     bodies = body_budget(settings)
     metrics.watch(bodies)
     guarded = add_access_control(app, settings, bodies)
+    if records is not None:
+        guarded = PeerCallsMiddleware(guarded, records.peers.token)
     return MetricsMiddleware(guarded, metrics)
 
 

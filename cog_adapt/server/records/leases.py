@@ -38,8 +38,17 @@ _BOOT: Final = datetime(1970, 1, 1, tzinfo=UTC)  # uptimes are written as times 
 _BY_WALL_CLOCK: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def beat(connection: Connection, server: str) -> None:
-    """Renew this server's lease."""
+def beat(
+    connection: Connection, server: str, url: str | None = None, token: str | None = None
+) -> None:
+    """Renew this server's lease.
+
+    Args:
+        connection: in a transaction.
+        server: this server's id.
+        url: where the others ask this server; None: they cannot.
+        token: what they show there.
+    """
     lease_until = _now(connection) + LEASE
     renewed = connection.execute(
         update(servers).where(servers.c.id == server).values(lease_until=lease_until)
@@ -53,6 +62,8 @@ def beat(connection: Connection, server: str) -> None:
                 pid=pid,
                 started=_start_of(pid) or "",
                 lease_until=lease_until,
+                url=url,
+                token=token,
             )
         )
 

@@ -28,6 +28,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         retries_left: the number of further runs if its server dies.
         deadline: the time at which it is canceled.
         origin: what a request of another protocol named, as JSON; None for Cog's.
+        movable: whether an idle server may take it while it waits: its record suffices to run it,
+            and no client waits at this server's connection. None in rows of earlier releases.
     """
 
     id: str
@@ -49,6 +51,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     retries_left: int = 0
     deadline: datetime | None = None
     origin: str | None = None
+    movable: bool | None = None
     owner: str = ""
 
     @property

@@ -29,6 +29,7 @@ from cog_adapt.server.records.forgetting import (
     overwrite,
     share_files,
 )
+from cog_adapt.server.records.peers import PeerServers
 from cog_adapt.server.records.queries import RecordQueries
 from cog_adapt.server.records.reader import Reader
 from cog_adapt.server.records.record import Delivery, Record
@@ -58,6 +59,12 @@ class Records(RecordQueries):
         self._transactions = Transactions(engine, self._write)
         super().__init__(str(uuid.uuid4()), Writer(self._transactions), Reader(engine, blobs))
         self.adapters = AdapterIndex(self._writer, self._reader)
+        self.peers = PeerServers(
+            self.server,
+            self._writer,
+            self._reader,
+            is_shared=engine.dialect.name == "postgresql",
+        )
 
     @classmethod
     def open(
@@ -113,9 +120,13 @@ class Records(RecordQueries):
         """
         await self.save_at_once(record, deliveries)
 
-    async def register(self) -> None:
-        """Renew this server's lease, now and every two seconds; call it before the first save."""
-        beat = partial(servers.beat, server=self.server)
+    async def register(self, url: str | None = None) -> None:
+        """Renew this server's lease, now and every two seconds; call it before the first save.
+
+        Args:
+            url: where the other servers of the database ask this one; None: they cannot.
+        """
+        beat = partial(servers.beat, server=self.server, url=url, token=self.peers.token)
         await self._writer.call(beat)
         self._writer.start_beating(beat, servers.BEAT_SECONDS)
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import (
+    BigInteger,
+    Boolean,
     Column,
     ColumnElement,
     DateTime,
@@ -87,6 +89,7 @@ records = Table(
     Column("retries_left", Integer, nullable=False),
     Column("deadline", Moment),
     Column("origin", Text),
+    Column("movable", Boolean),
     Index("records_by_time", "kind", "created_at", "id", "owner"),
     Index("records_by_status", "kind", "status", "created_at", "id", "owner"),
     Index("records_by_owner", "owner", "kind", "created_at", "id"),
@@ -129,7 +132,25 @@ servers = Table(
     Column("pid", Integer, nullable=False),
     Column("started", Text, nullable=False),
     Column("lease_until", Moment, nullable=False),
+    Column("url", Text),
+    Column("token", String(64)),
+    Column("waiting", Integer),
 )
+
+# The calls that each server has admitted, by its own ticks of about a second.
+rate_counts = Table(
+    "rate_counts",
+    metadata,
+    Column("server", String(36), primary_key=True),
+    Column("tick", BigInteger, primary_key=True, autoincrement=False),
+    Column("caller", Text, primary_key=True),
+    Column("calls", Integer, nullable=False),
+    Column("counted_at", Moment, nullable=False),
+    Index("rate_counts_by_time", "counted_at"),
+)
+
+# One row: the oldest schema whose release works with this one.
+schema_floor = Table("schema_floor", metadata, Column("oldest", String(32), primary_key=True))
 
 KEY = (records.c.kind, records.c.id, records.c.owner)
 # An index of the predictor's files; `metadata` is the JSON from the predictor.

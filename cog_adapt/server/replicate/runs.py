@@ -13,12 +13,14 @@ from starlette.responses import Response
 
 from cog_adapt.server.api.body import RequestBody
 from cog_adapt.server.api.dependencies import RequestCaller, read_prediction_id
-from cog_adapt.server.api.history import event_portions, read_event_id
+from cog_adapt.server.api.following import event_portions
+from cog_adapt.server.api.history import read_event_id
 from cog_adapt.server.api.ownership import RecordLookup
+from cog_adapt.server.api.passing import being_handed_over, has_left
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.sse import EventStream, write_translated
-from cog_adapt.server.errors import IdInUse, InputError, InvalidRequest, NotFound
+from cog_adapt.server.errors import InputError, InvalidRequest, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.replicate.call import Call, Named, destination_of, version_of
@@ -102,7 +104,8 @@ class RunRoutes:
         return msgspec.structs.replace(
             asked,
             is_stream=False,
-            is_async=True,
+            # a training's name is given here, at its end (`AdapterNaming`)
+            is_async=self._kind == "predict" and not read_wait(call.request.headers),
             durable=True,
             has_client_id=False,
             wait=None,
@@ -144,22 +147,27 @@ class RunRoutes:
     async def show(self, request: Request) -> Response:
         """Return a run, with its output so far."""
         call, look = await _look(request)
-        record = await look.record(self._kind)
+
+        def shown(record: Record) -> Response:
+            return json_response(self._shown(call, record))
+
+        record = await look.here(self._kind, instead=shown)
         destination = origin_of(record, call.origin).destination
         await self._naming.settle(record, call.parts.adapters, destination)
-        return json_response(self._shown(call, record))
+        return shown(record)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a run, and return it; one that has ended stays as it is."""
         call, look = await _look(request)
         owner = await look.owner(self._kind)
-        prediction = call.service.find(look.id, self._kind, owner)
+        prediction = await call.service.find_here(look.id, self._kind, owner)
         if prediction is not None:
             call.service.dispatchers[self._kind].cancel(look.id, owner)
-            return json_response(self._shown(call, to_record(prediction)))
-        record = await look.record(self._kind)
+            if not await has_left(prediction):
+                return json_response(self._shown(call, to_record(prediction)))
+        record = await look.here(self._kind)
         if not record.is_finished:
-            raise IdInUse(f"{look.id[:80]!r} runs on another server. Ask that one to cancel it.")
+            raise being_handed_over(record)
         return json_response(self._shown(call, record))
 
     async def stream(self, request: Request) -> Response:
@@ -168,7 +176,7 @@ class RunRoutes:
         owner = call.signed.owner(NOUNS[self._kind], name, request.query_params)
         look = RecordLookup(call.service, RequestCaller(owner), name)
         after = read_event_id(request.headers.get("last-event-id", "0"))
-        return EventStream(await event_portions(look, self._kind, after, write_translated))
+        return EventStream(await event_portions(request, look, self._kind, after, write_translated))
 
     def _shown(self, call: Call, record: Record) -> dict[str, Any]:
         origin = msgspec.structs.replace(origin_of(record, call.origin), base=call.base)

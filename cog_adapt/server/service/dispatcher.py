@@ -56,7 +56,11 @@ class Dispatcher:
         self._budgets = budgets
         most_waiting = 0 if settings.strict_cog else settings.max_queue
         self.slots = Slots(
-            most_waiting=most_waiting, recorder=recorder, observer=observer, end=self.end
+            most_waiting=most_waiting,
+            recorder=recorder,
+            observer=observer,
+            end=self.end,
+            drop=self.drop_moved,
         )
         events = RunEvents(
             slots=self.slots,
@@ -170,14 +174,29 @@ class Dispatcher:
             insist_later(prediction, self.workers, self._settings.cancel_grace_seconds)
         return True
 
-    def end(self, prediction: Prediction, end: Finished) -> None:
-        """Free the slot, record the end, and then release the waiting request."""
+    def drop_moved(self, prediction: Prediction) -> None:
+        """Forget a prediction that another server has taken, without an end; its readers go on."""
+        if prediction in self.waiting:
+            self.waiting.remove(prediction)
+        self._free(prediction)
+        prediction.has_moved = True
+        self._recorder.moved(prediction)
+        self._observer.moved(prediction)
+        prediction.events.release()
+        prediction.close()
+        self.slots.advance()
+
+    def _free(self, prediction: Prediction) -> None:
         for worker in self.workers:
             worker.running.pop(prediction.run_id, None)
         if self.predictions.pop(prediction.key, None) is not None:
             owner = prediction.request.owner
             self._budgets.queue.free(owner, prediction.request.size)
             self._budgets.answers.free(owner, prediction.answer_bytes)
+
+    def end(self, prediction: Prediction, end: Finished) -> None:
+        """Free the slot, record the end, and then release the waiting request."""
+        self._free(prediction)
         prediction.finish(end)
         self._recorder.finished(prediction)
         self._observer.finished(prediction)

@@ -26,6 +26,11 @@ class CachedEvents(msgspec.Struct, frozen=True):
     data: bytes
     owner: str = ""
 
+    @property
+    def has_moved(self) -> bool:
+        """No: it has ended here."""
+        return False
+
     def completed(self) -> bytes:
         """Return the data of the last event."""
         return self.data

@@ -26,7 +26,7 @@ class RunEvent(msgspec.Struct, frozen=True):
     """One event.
 
     Attributes:
-        number: from 1, without gaps.
+        number: ascending without gaps; from 1, but higher where another server began the run.
         name: start, output, log, metric, queued or completed.
         data: JSON.
     """
@@ -73,6 +73,7 @@ class EventLog:
         capacity: number of latest events kept for a replay.
         budget: bytes of all logs; None: unlimited.
         owner: of the prediction; empty if no keys are set.
+        first: the number of the first event.
 
     Attributes:
         size: the approximate memory that the kept events take, in bytes.
@@ -80,13 +81,16 @@ class EventLog:
         was_followed: whether any reader has seen an event.
     """
 
-    def __init__(self, capacity: int, budget: Budget | None = None, owner: str = "") -> None:
+    def __init__(
+        self, capacity: int, budget: Budget | None = None, owner: str = "", *, first: int = 1
+    ) -> None:
         self._capacity = capacity
         self._owner = owner
         self._budget = budget or Budget("events", "EVENT_BYTES", math.inf)
         self._most_bytes = self._budget.limit_of(owner) / _LARGEST_SHARE
         self._kept: deque[RunEvent] = deque()
-        self._last = self.size = self._charged = 0
+        self._first, self._last = first, first - 1
+        self.size = self._charged = 0
         self._followers: set[_Follower] = set()
         self.is_closed = self.was_followed = False
 
@@ -98,7 +102,7 @@ class EventLog:
     def missed(self, after: int) -> int:
         """Return the number of missing events after this number."""
         oldest = self._kept[0].number if self._kept else self._last + 1
-        return max(0, oldest - after - 1)
+        return max(0, oldest - max(after + 1, self._first))
 
     def append(self, name: str, data: bytes) -> None:
         """Add an event, for the replay and for each reader."""

@@ -45,6 +45,11 @@ class ForgetResult(msgspec.Struct, kw_only=True):
     adapters: dict[str, str] = {}
 
 
+def not_ended(kind: Kind, prediction_id: str) -> NotEnded:
+    """Return the refusal to forget a run that has not ended."""
+    return NotEnded(f"{NOUNS[kind]} {prediction_id[:80]!r} has not ended. Cancel it first.")
+
+
 class Forgetting:
     """Removes a server's data about runs.
 
@@ -72,7 +77,7 @@ class Forgetting:
         running = self._service.find(prediction_id, kind, owner)
         record = await self._service.records.get(prediction_id, kind, owner)
         if running is not None or (record is not None and not record.is_finished):
-            raise NotEnded(f"{noun} {prediction_id[:80]!r} has not ended. Cancel it first.")
+            raise not_ended(kind, prediction_id)
         if record is None:
             raise NotFound(f"there is no {noun} {prediction_id[:80]!r}.")
         adapters = await self._remove_adapters(record)

@@ -113,6 +113,7 @@ def to_record(prediction: Prediction) -> Record:
         retries_left=prediction.retries_left,
         deadline=deadline,
         origin=request.origin,
+        movable=request.movable and not prediction.is_final,
         owner=request.owner,
     )
 
@@ -160,6 +161,7 @@ def to_request(record: Record) -> PredictionSpec | None:
         webhook=record.webhook,
         events=frozenset(record.webhook_events or ()),
         durable=True,
+        is_async=True,  # whoever waited for it has lost the connection
         retries=record.retries_left,
         timeout=seconds,
         headers=payload.headers,

@@ -86,6 +86,14 @@ class Observer:
                 seconds=round(prediction.age, 3),
             )
 
+    def moved(self, prediction: Prediction) -> None:
+        """Record that another server goes on with a prediction."""
+        request = prediction.request
+        if (trace := self._open.pop(request.key, None)) is not None:
+            trace.ended("moved", None)
+        self._metrics.finished(request.kind, "moved", {})
+        log.info("taken by another server", prediction_id=request.id, kind=request.kind)
+
     def crashed(self) -> None:
         """Record the death of a worker."""
         self._metrics.crashed()

@@ -118,6 +118,11 @@ class PredictionSpec(msgspec.Struct, frozen=True):
         """Whether another server could run the request from its record."""
         return self.durable and self.repeatable
 
+    @property
+    def movable(self) -> bool:
+        """Whether an idle server may take it while it waits: no client waits for it here."""
+        return self.recoverable and self.is_async
+
     def wants(self, event: str) -> bool:
         """Return whether the webhook is called for this event."""
         return self.webhook is not None and event in self.events
@@ -130,6 +135,7 @@ class Prediction:
         done: resolved when the prediction has ended and its slot is free.
         answer_bytes: of its output, logs and metrics.
         overflow: the reason for giving it up if its answer takes too much memory; else None.
+        has_moved: whether another server has taken it: it ends here without an end.
         crashes: the number of worker crashes while it ran.
     """
 
@@ -144,9 +150,11 @@ class Prediction:
         self.completed_at: datetime | None = None
         self.error: str | None = None
         self.retries_left = request.retries
-        self.events = EventLog(history, events, request.owner)
+        self.events = EventLog(
+            history, events, request.owner, first=_first_number(request.created_at)
+        )
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.is_cancelled = False
+        self.is_cancelled = self.has_moved = False
         self.crashes = self.answer_bytes = 0
         self.overflow: str | None = None
         self.written: asyncio.Task[None] | None = None
@@ -257,3 +265,14 @@ class Prediction:
     def progress(self) -> dict[str, Any]:
         """Return Cog's body for a PUT whose id is still running."""
         return self.account() | {"input": msgspec.Raw(self.request.redacted_input)}
+
+
+def _first_number(accepted_at: datetime | None) -> int:
+    """Return the number of the first event of a run that goes on at another server.
+
+    It is above all earlier ones, of which there are fewer than one a millisecond, so that readers
+    who return with the last number that they saw miss nothing.
+    """
+    if accepted_at is None:
+        return 1
+    return 1 + max(0, int((now() - accepted_at).total_seconds() * 1000))

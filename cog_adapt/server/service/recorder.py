@@ -46,6 +46,8 @@ class PredictionRecorder:
         """Record an accepted prediction; return once it is on disk if no client waits for it.
 
         A prediction with a waiting client is written later: most end before, and are written once.
+        Where several servers share the database, the client's own id is written first, so that of
+        equal requests at two servers one runs.
 
         Raises:
             IdInUse: another server has this id.
@@ -53,12 +55,16 @@ class PredictionRecorder:
         """
         if is_recovered:
             self._records.save(to_record(prediction))
-        elif prediction.request.durable:
+        elif self._is_written_first(prediction):
             await self._save_accepted(to_record(prediction))
         else:
             self._write_if_it_lasts(prediction)
         if prediction.request.webhook is not None:
             self._announcer.follow(prediction)
+
+    def _is_written_first(self, prediction: Prediction) -> bool:
+        request = prediction.request
+        return request.durable or (request.has_client_id and self._records.peers.is_shared)
 
     async def _save_accepted(self, record: Record) -> None:
         try:
@@ -99,7 +105,7 @@ class PredictionRecorder:
 
     def started(self, prediction: Prediction) -> None:
         """Record that the worker has begun the prediction."""
-        if prediction.request.durable and not prediction.request.recoverable:
+        if self._is_written_first(prediction) and not prediction.request.recoverable:
             self._records.save(to_record(prediction))
         if prediction.request.wants("start"):
             self._announcer.announce(prediction, "start")
@@ -128,16 +134,25 @@ class PredictionRecorder:
         if deliveries or request.durable or request.has_client_id:
             # so that a PUT finds it from now on
             saved = self._records.save_at_once(record, deliveries)
-            prediction.written = self._spawn(self._write_end(saved, record, deliveries))
+            prediction.written = self._spawn(self._write_end(prediction, saved, deliveries))
         else:
             self._records.save(record)
 
+    def moved(self, prediction: Prediction) -> None:
+        """Say nothing more about a prediction that another server has taken."""
+        self._announcer.forget(prediction)
+
     async def _write_end(
-        self, saved: "asyncio.Future[None]", record: Record, deliveries: list[Delivery]
+        self,
+        prediction: Prediction,
+        saved: "asyncio.Future[None]",
+        deliveries: list[Delivery],
     ) -> None:
+        record = to_record(prediction)
         try:
             await saved
         except TakenOverError as error:
+            prediction.has_moved = True
             log.warning("end is left to another server", prediction_id=record.id, error=str(error))
             return
         except StorageError as error:

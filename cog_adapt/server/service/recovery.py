@@ -1,7 +1,10 @@
-"""Takes over the predictions of dead servers: runs them, or ends them with a reason."""
+"""Takes over the predictions of dead servers, and waiting ones of busy servers.
+
+Those of dead servers run here, or end with a reason.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 import structlog
@@ -14,6 +17,8 @@ from cog_adapt.server.service.mapping import to_request
 from cog_adapt.server.service.recorder import PredictionRecorder
 
 _SECONDS_BETWEEN = 5.0
+_EXCHANGES = 5  # with the other living servers, between two looks for dead ones
+Find = Callable[[], Awaitable[list[Record]]]
 log = structlog.get_logger()
 
 
@@ -25,6 +30,7 @@ class Recovery:
         records: the database.
         recorder: ends the records that cannot be run again.
         is_possible: returns whether this server could run a prediction now.
+        exchange: offers and takes waiting work (`WorkSharing.exchange`).
     """
 
     def __init__(
@@ -33,7 +39,9 @@ class Recovery:
         records: Records,
         recorder: PredictionRecorder,
         is_possible: Callable[[], bool],
+        exchange: Find,
     ) -> None:
+        self._exchange = exchange
         self._dispatchers = dispatchers
         self._records = records
         self._recorder = recorder
@@ -52,15 +60,22 @@ class Recovery:
 
     async def _run(self) -> None:
         while True:
-            try:
-                await self._take_over_all()
-            except (StorageError, RequestError) as error:
-                log.warning("cannot go on with what dead servers left", error=str(error))
-            await asyncio.sleep(_SECONDS_BETWEEN)
+            await self._go_on_with(self._find_orphans)
+            for _ in range(_EXCHANGES):
+                await self._go_on_with(self._exchange)
+                await asyncio.sleep(_SECONDS_BETWEEN / _EXCHANGES)
+
+    async def _go_on_with(self, find: Find) -> None:
+        try:
+            self._left += await find()
+            await self._take_over_all()
+        except (StorageError, RequestError) as error:
+            log.warning("cannot go on with the work of other servers", error=str(error))
+
+    async def _find_orphans(self) -> list[Record]:
+        return await self._records.take_over() if self._is_possible() else []
 
     async def _take_over_all(self) -> None:
-        if self._is_possible():
-            self._left += await self._records.take_over()
         while self._left:
             await self._take_over(self._left[0])
             del self._left[0]

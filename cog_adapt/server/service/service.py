@@ -13,6 +13,7 @@ from cog_adapt.server.service.event_cache import CachedEvents
 from cog_adapt.server.service.prediction import Prediction
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.recovery import Recovery
+from cog_adapt.server.service.work_sharing import WorkSharing
 from cog_adapt.server.service.worker import Worker
 from cog_adapt.server.settings import Settings
 
@@ -54,8 +55,13 @@ class PredictionService:
         self.records = records
         self.recorder = recorder
         self.main = dispatchers[mode]
+        self._sharing = WorkSharing(dispatchers, records.peers, self._may_begin, self.main)
         self._recovery = Recovery(
-            dispatchers=dispatchers, records=records, recorder=recorder, is_possible=self._may_run
+            dispatchers=dispatchers,
+            records=records,
+            recorder=recorder,
+            is_possible=self._may_run,
+            exchange=self._sharing.exchange,
         )
         self._document: dict[str, Any] = {}
         self._validators: dict[str, InputValidator] = {}
@@ -89,6 +95,9 @@ class PredictionService:
     def _may_run(self) -> bool:
         return self.worker.state not in ("setup failed", "defunct")
 
+    def _may_begin(self) -> bool:
+        return self.worker.state == "ready" and not self.is_closing
+
     def open(self) -> None:
         """Start the worker, and take over the predictions of dead servers."""
         self.main.start()
@@ -109,6 +118,20 @@ class PredictionService:
             if found is not None:
                 return found
         return None
+
+    async def find_here(
+        self, prediction_id: str, kind: Kind | None = None, owner: str = ""
+    ) -> Prediction | None:
+        """Return the same, unless it waits and another server has taken it just now.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        found = self.find(prediction_id, kind, owner)
+        if found is None or not found.request.movable or found.started_at is not None:
+            return found
+        await self._sharing.drop_moved([found])
+        return self.find(prediction_id, kind, owner)
 
     def find_cached(self, prediction_id: str, kind: Kind, owner: str = "") -> CachedEvents | None:
         """Return the events of a recently ended run under an owner's id."""

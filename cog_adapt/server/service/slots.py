@@ -96,6 +96,7 @@ class Slots:
         recorder: records every change.
         observer: counts and traces every change.
         end: ends a prediction.
+        drop: forgets a prediction that another server has taken.
 
     Attributes:
         workers: today one.
@@ -108,7 +109,9 @@ class Slots:
         recorder: PredictionRecorder,
         observer: Observer,
         end: Callable[[Prediction, Finished], None],
+        drop: Callable[[Prediction], None],
     ) -> None:
+        self._drop = drop
         self._recorder = recorder
         self._observer = observer
         self._end = end
@@ -186,7 +189,7 @@ class Slots:
         """Start a prediction; if it cannot be sent to the worker, requeue it at the head."""
         worker.beginning.pop(prediction.run_id, None)
         if not is_ours:
-            self._fail(prediction, "Another server has taken it over.")
+            self._drop(prediction)
         elif prediction.is_cancelled:
             self._end(prediction, Finished(prediction.id, "canceled"))
         elif self._is_closed or not worker.run(prediction):

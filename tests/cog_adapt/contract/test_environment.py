@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cog_adapt.contract.serving import environment_of
+from tests.cog_adapt.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -97,4 +98,16 @@ def test_kubernetes_is_told(launch, tmp_path):
     server = launch("functions.py:shout", env={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert server.health()["status"] == "READY"
     assert ready.exists()
+    ready.unlink()
+
+
+def test_kubernetes_is_told_without_a_question(launch, flavour):
+    """What an earlier process of the container left says nothing about this one."""
+    ready = Path("/var/run/cog/ready")
+    ready.parent.mkdir(parents=True, exist_ok=True)
+    ready.touch()
+    launch("setups.py:Slow", env={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, until=None)
+    if flavour != "coglet":
+        wait_until(lambda: not ready.exists())
+    wait_until(ready.exists)
     ready.unlink()

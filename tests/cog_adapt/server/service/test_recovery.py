@@ -87,6 +87,9 @@ class Left:
         found, self.records = self.records, []
         return found
 
+    async def exchange(self):
+        return []
+
     async def fail_orphan(self, record, error):
         self.failed.append((record.id, error))
 
@@ -108,7 +111,7 @@ def recover(*records, dispatcher=None, kind="predict", is_possible=True, seconds
     async def story():
         left: Any = Left(*records)
         taker: Any = dispatcher or Taker()
-        recovery = Recovery({kind: taker}, left, left, lambda: is_possible)
+        recovery = Recovery({kind: taker}, left, left, lambda: is_possible, left.exchange)
         recovery.start()
         await asyncio.sleep(seconds)
         recovery.stop()
@@ -172,4 +175,4 @@ def test_it_looks_again_every_so_often_until_it_is_stopped(short_sleeps):
 
 def test_a_recovery_that_never_began_can_be_stopped():
     left: Any = Left()
-    Recovery({}, left, left, lambda: True).stop()
+    Recovery({}, left, left, lambda: True, left.exchange).stop()

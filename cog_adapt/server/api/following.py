@@ -1,0 +1,133 @@
+"""The events of a run to its end, at whichever server it goes on."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+import structlog
+from starlette.requests import Request
+
+from cog_adapt.server.api.dependencies import parts_of
+from cog_adapt.server.api.ownership import RecordLookup
+from cog_adapt.server.api.past_events import past_events
+from cog_adapt.server.api.sse import Write, follow, write_event
+from cog_adapt.server.errors import OwnerGone
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records import Record
+from cog_adapt.server.service.prediction import Prediction
+
+_LOOK_SECONDS = 0.5
+_NUMBER = b"id: "
+_GoOn = Callable[[Record, int], AsyncGenerator[bytes]]
+log = structlog.get_logger()
+
+
+async def event_portions(
+    request: Request, look: RecordLookup, kind: Kind, after: int, write: Write
+) -> AsyncGenerator[bytes]:
+    """Return the events of a run after one that was seen: live, cached, or from the record.
+
+    Raises:
+        NotFound: the caller has no such run.
+        IdInUse: as `RecordLookup.owner`.
+        RunsElsewhere: another server runs it.
+    """
+    owner = await look.owner(kind)
+
+    def go_on(record: Record, seen: int) -> AsyncGenerator[bytes]:
+        return parts_of(request).peers.go_on(request, record, seen)
+
+    prediction = await look.service.find_here(look.id, kind, owner)
+    if prediction is not None:
+        live = follow(prediction, after, write)
+        return _to_the_end(look, prediction, live, write, go_on)
+    record = await look.here(kind)
+    cached = look.service.find_cached(look.id, kind, owner)
+    if cached is not None and not cached.events.missed(after):
+        return follow(cached, after, write)
+    if record.is_finished:
+        return past_events(record, after, write)
+    return _from_anywhere(look, kind, after, write, go_on)
+
+
+def joined_portions(
+    request: Request, look: RecordLookup, running: Prediction, after: int | None = 0
+) -> AsyncGenerator[bytes]:
+    """Return the events of a run to the client that has started or joined it, in Cog's form."""
+
+    def go_on(record: Record, seen: int) -> AsyncGenerator[bytes]:
+        path, raw_path = request.scope["path"], request.scope["raw_path"]
+        asked = {**request.scope, "method": "GET", "path": f"{path}/events"}
+        asked["raw_path"] = raw_path + b"/events"
+        return _without_numbers(parts_of(request).peers.go_on(Request(asked), record, seen))
+
+    return _to_the_end(look, running, follow(running, after), write_event, go_on)
+
+
+async def _to_the_end(
+    look: RecordLookup,
+    prediction: Prediction,
+    live: AsyncGenerator[bytes],
+    write: Write,
+    go_on: _GoOn,
+) -> AsyncGenerator[bytes]:
+    """Yield the live events, and those at the server that takes the run while it waits here."""
+    async with aclosing(live):
+        async for portion in live:
+            yield portion
+    if not prediction.has_moved:
+        return
+    # only its places in the queue have been seen
+    rest = _from_anywhere(look, prediction.request.kind, 0, write, go_on)
+    async with aclosing(rest):
+        async for portion in rest:
+            yield portion
+
+
+async def _from_anywhere(
+    look: RecordLookup, kind: Kind, after: int, write: Write, go_on: _GoOn
+) -> AsyncGenerator[bytes]:
+    """Yield the events of an unfinished run as soon as some server runs it."""
+    first = None
+    while first is None:
+        portions = await _portions_now(look, kind, after, write, go_on)
+        first = await _first_of(portions)
+    async with aclosing(portions):
+        yield first
+        async for portion in portions:
+            yield portion
+
+
+async def _first_of(portions: AsyncGenerator[bytes]) -> bytes | None:
+    """Return the first portion, or None after a pause where no server runs it yet."""
+    try:
+        return await anext(portions, b"")
+    except OwnerGone as error:
+        log.info("a run that is followed goes on at no server yet", error=str(error))
+        await asyncio.sleep(_LOOK_SECONDS)
+        return None
+
+
+async def _portions_now(
+    look: RecordLookup, kind: Kind, after: int, write: Write, go_on: _GoOn
+) -> AsyncGenerator[bytes]:
+    """Return the events by this server, by the record, or by the server that runs it."""
+    prediction = await look.service.find_here(look.id, kind, await look.owner(kind))
+    if prediction is not None:
+        return _to_the_end(look, prediction, follow(prediction, after, write), write, go_on)
+    record = await look.record(kind)
+    return past_events(record, after, write) if record.is_finished else go_on(record, after)
+
+
+async def _without_numbers(events: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Leave out the numbers, which Cog's stream lacks."""
+    rest = b""
+    async with aclosing(events):
+        async for piece in events:
+            *blocks, rest = (rest + piece).split(b"\n\n")
+            kept = [b"\n".join(_unnumbered(block)) + b"\n\n" for block in blocks]
+            yield b"".join(kept)
+
+
+def _unnumbered(block: bytes) -> list[bytes]:
+    return [line for line in block.split(b"\n") if not line.startswith(_NUMBER)]

@@ -1,0 +1,83 @@
+"""Moves waiting predictions from busy servers to idle ones of the same database.
+
+The idle server takes the records. The busy one finds, within a second or when it would begin one of
+them, that the record is another's, and drops the prediction without an end.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records import Record
+from cog_adapt.server.records.peers import PeerServers
+from cog_adapt.server.service.dispatcher import Dispatcher
+from cog_adapt.server.service.prediction import Prediction
+
+
+class WorkSharing:
+    """The exchange of waiting work with the other servers.
+
+    Args:
+        dispatchers: by kind.
+        peers: the other servers.
+        is_ready: returns whether this server could begin a prediction now.
+        main: the dispatcher whose worker starts with the server.
+    """
+
+    def __init__(
+        self,
+        dispatchers: Mapping[Kind, Dispatcher],
+        peers: PeerServers,
+        is_ready: Callable[[], bool],
+        main: Dispatcher,
+    ) -> None:
+        self._dispatchers = dispatchers
+        self._peers = peers
+        self._is_ready = is_ready
+        self._main = main
+
+    async def exchange(self) -> list[Record]:
+        """Offer what waits here, drop what others have taken, and take what they offer.
+
+        Returns:
+            the records that are now this server's, and are to be run.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        if not self._peers.is_shared:
+            return []
+        offered = [each for some in self._dispatchers.values() for each in self._offered(some)]
+        await self._peers.say_waiting(len(offered))
+        await self.drop_moved(offered)
+        if not self._is_ready():
+            return []
+        return await self._peers.take_waiting(self._count_free())
+
+    def _offered(self, dispatcher: Dispatcher) -> list[Prediction]:
+        """Return what others may take; what waits for a first training's worker begins soon."""
+        if dispatcher is not self._main and dispatcher.lead.state == "starting":
+            return []
+        return [each for each in dispatcher.waiting if each.request.movable]
+
+    async def drop_moved(self, offered: Collection[Prediction]) -> None:
+        """Drop those that another server has taken.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        if not offered or not self._peers.is_shared:
+            return
+        moved = await self._peers.find_moved([each.key for each in offered])
+        for prediction in offered:
+            dispatcher = self._dispatchers[prediction.request.kind]
+            if prediction.key in moved and prediction in dispatcher.waiting:
+                dispatcher.drop_moved(prediction)
+
+    def _count_free(self) -> dict[Kind, int]:
+        return {kind: _count_free(each) for kind, each in self._dispatchers.items()}
+
+
+def _count_free(dispatcher: Dispatcher) -> int:
+    """Count the slots that nothing waits for; a worker that was never asked starts when it is."""
+    able = [each for each in dispatcher.workers if each.takes_work or each.state == "idle"]
+    return sum(each.free_slots for each in able) - len(dispatcher.waiting)

@@ -1,0 +1,1 @@
+"""Ways to run many servers on one database: Ray Serve, and Kubernetes without it."""

@@ -1,0 +1,1 @@
+"""The whole server as an application of Ray Serve (`docs/deploy.md`)."""

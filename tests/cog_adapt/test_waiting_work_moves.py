@@ -1,0 +1,156 @@
+"""What waits at a busy server runs at an idle one, and is followed and canceled at both."""
+
+from functools import partial
+
+import pytest
+
+from tests.cog_adapt.contract.servers import events
+from tests.cog_adapt.sharing_servers import ADA, ASYNC, ask, shared_database
+from tests.cog_adapt.waiting import assert_stays, wait_for, wait_until
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    with shared_database(tmp_path_factory.mktemp("shared")) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="module")
+def servers(shared):
+    """Two servers that run one prediction each at a time."""
+    with shared.servers(2, COG_MAX_CONCURRENCY="1") as servers:
+        yield servers
+
+
+def start(server, name, seconds=60.0, **headers):
+    body = {"id": name, "input": {"text": name, "seconds": seconds}}
+    return ask(server, "POST", "/predictions", body, **(ASYNC | headers))
+
+
+def state(server, name):
+    status, body = ask(server, "GET", f"/predictions/{name}")
+    assert status == 200, body
+    return body
+
+
+def cancel(server, name):
+    return ask(server, "POST", f"/predictions/{name}/cancel")[0]
+
+
+def has_ended(server, name):
+    return state(server, name)["status"] not in ("starting", "processing")
+
+
+@pytest.fixture
+def fill(servers, shared):
+    """Fill a server's slot until the end of the test."""
+    filled = []
+
+    def fill(server, name):
+        start(server, name)
+        filled.append((server, name))
+        wait_for(lambda: shared.runs(name) or None)
+
+    yield fill
+    for server, name in filled:
+        cancel(server, name)
+        wait_until(partial(has_ended, server, name))
+
+
+def owner_of(shared, name):
+    [(server,)] = shared.sql("SELECT server FROM records WHERE id = %(name)s", name=name)
+    return server
+
+
+def test_an_idle_server_takes_what_waits_at_a_busy_one(servers, shared, fill):
+    busy, _ = servers
+    fill(busy, "block1")
+    names = [f"moved{number}" for number in range(5)]
+    for name in names:
+        assert start(busy, name, 0.05)[0] == 202
+    wait_until(lambda: all(state(busy, name)["status"] == "succeeded" for name in names))
+    assert [shared.runs(name) for name in names] == [1] * len(names)
+    assert len({owner_of(shared, name) for name in names}) == 1
+    assert owner_of(shared, names[0]) != owner_of(shared, "block1")
+    begun = [state(busy, name)["started_at"] for name in names]
+    assert begun == sorted(begun)  # the oldest first
+
+
+def test_what_waits_is_followed_through_its_move_and_canceled_at_either(servers, shared, fill):
+    busy, other = servers
+    fill(busy, "block2")
+    fill(other, "block3")
+    start(busy, "followed")
+    with busy.client.stream("GET", f"{busy.url}/predictions/followed/events", headers=ADA) as found:
+        reading = events(found)
+        first = next(reading)
+        assert (first.event, first.data) == ("queued", {"position": 1})
+        cancel(other, "block3")
+        second = next(reading)
+        while second.event == "queued":
+            second = next(reading)
+        assert (second.event, int(second.id or 0) > int(first.id or 0)) == ("start", True)
+        assert cancel(busy, "followed") == 200
+        *_, last = reading
+        assert (last.event, last.data["status"]) == ("completed", "canceled")
+    assert owner_of(shared, "followed") != owner_of(shared, "block2")
+    for server in servers:
+        assert state(server, "followed")["status"] == "canceled"
+        path = f"{server.url}/predictions/followed/events"
+        back = ADA | {"Last-Event-ID": first.id}
+        with server.client.stream("GET", path, headers=back) as found:
+            assert next(events(found)).event in ("start", "log")
+
+
+def test_a_stream_by_put_goes_on_through_the_move(servers, shared, fill):
+    busy, other = servers
+    fill(busy, "block4")
+    fill(other, "block5")
+    start(busy, "put", 0.1)
+    body = {"input": {"text": "put", "seconds": 0.1}}
+    with busy.open_stream("/predictions/put", body, method="PUT", **ADA) as found:
+        reading = events(found)
+        assert next(reading).event == "queued"
+        cancel(other, "block5")
+        left = [each for each in reading if each.event != "queued"]
+    assert [each.event for each in left][0] == "start"
+    assert (left[-1].event, left[-1].data["status"]) == ("completed", "succeeded")
+    assert {each.id for each in left} == {None}
+
+
+@pytest.mark.parametrize("headers", [{"Prefer": "wait=1"}, {"Prefer": ""}])
+def test_what_a_client_waits_for_stays(servers, shared, fill, headers):
+    busy, _ = servers
+    name = f"stays{headers['Prefer'].replace('=', '')}"
+    fill(busy, f"block-{name}")
+    if headers["Prefer"]:
+        assert start(busy, name, 0.1, **headers)[0] == 202
+        assert_stays(lambda: shared.runs(name) == 0, 3)
+        assert cancel(servers[1], name) == 200
+        return
+    body = {"id": name, "input": {"text": name}}
+    with busy.open_stream("/predictions", body, **ADA) as found:
+        assert next(events(found)).event == "queued"
+        assert_stays(lambda: shared.runs(name) == 0, 3)
+
+
+def test_a_server_without_a_free_slot_takes_nothing(servers, shared, fill):
+    busy, other = servers
+    fill(busy, "block6")
+    fill(other, "block7")
+    start(busy, "waits")
+    mine = owner_of(shared, "block6")
+    assert_stays(lambda: owner_of(shared, "waits") == mine, 3)
+    assert state(busy, "waits")["queue_position"] == 1
+    assert cancel(other, "waits") == 200
+    assert state(other, "waits")["status"] == "canceled"
+
+
+def test_many_that_wait_run_once_each_however_they_move(servers, shared):
+    busy, other = servers
+    names = [f"many{number}" for number in range(40)]
+    for number, name in enumerate(names):
+        start((busy, other)[number % 10 == 0], name, 0.05)
+    wait_until(lambda: all(state(other, name)["status"] == "succeeded" for name in names), 60)
+    assert [shared.runs(name) for name in names] == [1] * len(names)
+    assert len({owner_of(shared, name) for name in names}) == 2
