@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour
+.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults upgrade fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -115,6 +115,9 @@ container: $(ENV)  ## build the image and prove it in a real engine (Docker, or 
 
 faults: $(ENV)  ## the fault tests in their long form: kills, full disks, long queues
 	@FAULTS=full $(BIN)/python -m pytest tests/cog_adapt/faults
+
+upgrade: $(ENV)  ## the release before and this one on one PostgreSQL, ten minutes under a mixed load
+	@UPGRADE_SECONDS=600 $(BIN)/python -m pytest --timeout 1200 tests/cog_adapt/test_two_releases.py
 
 fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/cog_adapt/server/test_schemathesis.py

@@ -223,12 +223,13 @@ def orphan(shared, servers):
         ("POST", "/v1/predictions/orphan/cancel", None),
         ("GET", "/predictions/orphan/events", None),
         ("GET", "/predictions/orphan/stream", None),
-        ("PUT", "/predictions/orphan", {"input": {}}),
+        ("PUT", "/predictions/orphan", {}),
     ],
 )
 def test_a_server_that_is_gone_is_503_until_another_goes_on(servers, orphan, method, path, body):
     for server in servers:
-        response = server.request(method, path, body, headers=ADA)
+        headers = ADA | {"Accept": "text/event-stream"}
+        response = server.request(method, path, body, headers=headers)
         assert (response.status_code, response.headers["Retry-After"]) == (503, "5")
         assert "runs at another server, which cannot be asked" in response.text
 
@@ -236,6 +237,8 @@ def test_a_server_that_is_gone_is_503_until_another_goes_on(servers, orphan, met
 def test_of_a_server_that_is_gone_the_database_shows_the_last_state(servers, orphan):
     for server in servers:
         assert state(server, "predictions", orphan)["status"] == "processing"
+        status, found = ask(server, "PUT", "/predictions/orphan", {})
+        assert (status, found["status"]) == (202, "processing")
         status, found = ask(server, "DELETE", "/predictions/orphan")
         assert (status, "has not ended" in found["error"]) == (409, True)
 
@@ -252,6 +255,7 @@ def test_a_reader_that_leaves_leaves_the_other_server_too(servers, begin):
     path = f"/trainings/{begin('trainings', 'left')}/events"
     before = answered(one)
     with other.client.stream("GET", other.url + path, headers=ADA) as found:
-        next(events(found))
+        reading = events(found)
+        assert next(reading)
         assert answered(one) == before
     wait_until(lambda: answered(one) == before + 1)
