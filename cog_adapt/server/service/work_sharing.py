@@ -57,7 +57,7 @@ class WorkSharing:
         """Return what others may take; what waits for a first training's worker begins soon."""
         if dispatcher is not self._main and dispatcher.lead.state == "starting":
             return []
-        return [each for each in dispatcher.waiting if each.request.movable]
+        return [each for each in dispatcher.waiting if each.is_movable]
 
     async def drop_moved(self, offered: Collection[Prediction]) -> None:
         """Drop those that another server has taken.
