@@ -1,10 +1,12 @@
 """What one server runs is followed, joined and canceled at another one of its database."""
 
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 
+from tests.cog_adapt.contract.receivers import Answer, Receiver
 from tests.cog_adapt.contract.servers import events
 from tests.cog_adapt.sharing_servers import ADA, ASYNC, BOB, EVE, ask, at_once, shared_database
 from tests.cog_adapt.waiting import wait_for, wait_until
@@ -196,22 +198,72 @@ def test_a_request_that_says_it_was_passed_on_is_never_passed_on(servers, begin)
     assert "has been passed on once" in response.json()["error"]
 
 
-@pytest.fixture
-def orphan(shared, servers):
-    """A run of a server that does not answer, and that nobody has found dead yet."""
+@contextmanager
+def record_of(shared, url, name):
+    """A run of a server with this URL that nobody has found dead yet."""
     shared.sql(
-        "INSERT INTO servers (id, host, pid, started, lease_until, url) VALUES "
-        "('dead', 'elsewhere', 1, '', now() + interval '1 hour', 'http://127.0.0.1:9')"
+        "INSERT INTO servers (id, host, pid, started, lease_until, url, token) VALUES "
+        "(%(name)s, 'elsewhere', 1, '', now() + interval '1 hour', %(url)s, 'its-token')",
+        name=name,
+        url=url,
     )
     shared.sql(
         "INSERT INTO records (kind, id, owner, status, created_at, metrics, retries_left, server,"
-        " input) VALUES ('predict', 'orphan', 'ada', 'processing', %(now)s, '{}', 0, 'dead',"
+        " input) VALUES ('predict', %(name)s, 'ada', 'processing', %(now)s, '{}', 0, %(server)s,"
         " '{}')",
+        name=name,
+        server=name,
         now=datetime.now(UTC),
     )
-    yield "orphan"
-    shared.sql("DELETE FROM servers WHERE id = 'dead'")
-    shared.sql("DELETE FROM records WHERE id = 'orphan'")
+    yield name
+    shared.sql("DELETE FROM servers WHERE id = %(name)s", name=name)
+    shared.sql("DELETE FROM records WHERE id = %(name)s", name=name)
+
+
+@pytest.fixture
+def orphan(shared, servers):
+    """A run of a server that does not answer."""
+    with record_of(shared, "http://127.0.0.1:9", "orphan") as name:
+        yield name
+
+
+def test_the_request_is_the_callers_but_for_what_is_of_one_connection(servers, shared):
+    one, _ = servers
+    sent = ADA | {
+        "Connection": "keep-alive, X-Of-This-Hop",
+        "Host": "model.example.org",
+        "Keep-Alive": "timeout=7",
+        "Proxy-Authorization": "Basic secret",
+        "TE": "trailers",
+        "X-Of-This-Hop": "1",
+        "X-Request-Id": "7",
+    }
+    back = {"Content-Type": "text/plain", "Connection": "X-Hop", "X-Hop": "1", "X-Kept": "2"}
+    with Receiver() as peer, record_of(shared, f"{peer.url}/below", "a/b") as name:
+        peer.answer("/below/predictions/a%2Fb", Answer(418, b"as it is", back))
+        url = f"{one.url}/predictions/a%2Fb?x=%20y"
+        answer = one.client.get(url, headers=sent)
+        assert (answer.status_code, answer.text, name) == (418, "as it is", "a/b")
+        assert answer.headers["X-Kept"] == "2"
+        assert "X-Hop" not in answer.headers
+        [asked] = peer.requests
+    assert (asked.method, asked.path) == ("GET", "/below/predictions/a%2Fb?x=%20y")
+    known = {name: asked.headers.get(name.lower()) for name in sent}
+    assert known == dict.fromkeys(sent) | ADA | {
+        "Connection": asked.headers.get("connection"),
+        "Host": "model.example.org",
+        "X-Request-Id": "7",
+    }
+    assert "x-of-this-hop" not in asked.headers.get("connection", "").lower()
+    assert asked.headers[MARKER.lower()] == "its-token"
+
+
+def test_a_redirect_of_a_server_is_not_followed(servers, shared):
+    with Receiver() as peer, record_of(shared, peer.url, "moved") as name:
+        peer.answer(f"/predictions/{name}", Answer(307, b"", {"Location": f"{peer.url}/secret"}))
+        answer = servers[0].client.get(f"{servers[0].url}/predictions/{name}", headers=ADA)
+        assert answer.status_code == 307
+        assert [each.path for each in peer.requests] == [f"/predictions/{name}"]
 
 
 @pytest.mark.parametrize(
