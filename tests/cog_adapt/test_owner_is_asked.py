@@ -1,10 +1,12 @@
 """What one server runs is followed, joined and canceled at another one of its database."""
 
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 
+from tests.cog_adapt.contract.receivers import Answer, Receiver
 from tests.cog_adapt.contract.servers import events
 from tests.cog_adapt.sharing_servers import ADA, ASYNC, BOB, EVE, ask, at_once, shared_database
 from tests.cog_adapt.waiting import wait_for, wait_until
@@ -84,15 +86,13 @@ def test_events_are_followed_anywhere_to_the_end(servers, begin, noun):
     one, other = servers
     name = begin(noun, f"followed-{noun}", seconds=2)
     found = follow(other, f"/{noun}/{name}/events")
-    assert [each.event for each in found if each.event != "queued"] == [
-        *("start", "log", "output", "output", "metric", "completed")[:4],
-        *[each.event for each in found if each.event == "metric"],
-        "completed",
-    ]
+    names = [each.event for each in found if each.event not in ("queued", "metric")]
+    assert names == ["start", "log", "output", "output", "completed"]
     assert found[-1].data["status"] == "succeeded"
     assert found == follow(one, f"/{noun}/{name}/events")
-    seen = found[1].id
-    assert follow(other, f"/{noun}/{name}/events", **{"Last-Event-ID": seen})[-1].id == found[-1].id
+    for server in servers:
+        again = follow(server, f"/{noun}/{name}/events", **{"Last-Event-ID": found[1].id})
+        assert (again[0].event, again[-1].event) == ("output", "completed")
 
 
 def test_a_stream_for_replicates_clients_is_followed_anywhere(servers, begin):
@@ -198,22 +198,72 @@ def test_a_request_that_says_it_was_passed_on_is_never_passed_on(servers, begin)
     assert "has been passed on once" in response.json()["error"]
 
 
-@pytest.fixture
-def orphan(shared, servers):
-    """A run of a server that does not answer, and that nobody has found dead yet."""
+@contextmanager
+def record_of(shared, url, name):
+    """A run of a server with this URL that nobody has found dead yet."""
     shared.sql(
-        "INSERT INTO servers (id, host, pid, started, lease_until, url) VALUES "
-        "('dead', 'elsewhere', 1, '', now() + interval '1 hour', 'http://127.0.0.1:9')"
+        "INSERT INTO servers (id, host, pid, started, lease_until, url, token) VALUES "
+        "(%(name)s, 'elsewhere', 1, '', now() + interval '1 hour', %(url)s, 'its-token')",
+        name=name,
+        url=url,
     )
     shared.sql(
         "INSERT INTO records (kind, id, owner, status, created_at, metrics, retries_left, server,"
-        " input) VALUES ('predict', 'orphan', 'ada', 'processing', %(now)s, '{}', 0, 'dead',"
+        " input) VALUES ('predict', %(name)s, 'ada', 'processing', %(now)s, '{}', 0, %(server)s,"
         " '{}')",
+        name=name,
+        server=name,
         now=datetime.now(UTC),
     )
-    yield "orphan"
-    shared.sql("DELETE FROM servers WHERE id = 'dead'")
-    shared.sql("DELETE FROM records WHERE id = 'orphan'")
+    yield name
+    shared.sql("DELETE FROM servers WHERE id = %(name)s", name=name)
+    shared.sql("DELETE FROM records WHERE id = %(name)s", name=name)
+
+
+@pytest.fixture
+def orphan(shared, servers):
+    """A run of a server that does not answer."""
+    with record_of(shared, "http://127.0.0.1:9", "orphan") as name:
+        yield name
+
+
+def test_the_request_is_the_callers_but_for_what_is_of_one_connection(servers, shared):
+    one, _ = servers
+    sent = ADA | {
+        "Connection": "keep-alive, X-Of-This-Hop",
+        "Host": "model.example.org",
+        "Keep-Alive": "timeout=7",
+        "Proxy-Authorization": "Basic secret",
+        "TE": "trailers",
+        "X-Of-This-Hop": "1",
+        "X-Request-Id": "7",
+    }
+    back = {"Content-Type": "text/plain", "Connection": "X-Hop", "X-Hop": "1", "X-Kept": "2"}
+    with Receiver() as peer, record_of(shared, f"{peer.url}/below", "a/b") as name:
+        peer.answer("/below/predictions/a%2Fb", Answer(418, b"as it is", back))
+        url = f"{one.url}/predictions/a%2Fb?x=%20y"
+        answer = one.client.get(url, headers=sent)
+        assert (answer.status_code, answer.text, name) == (418, "as it is", "a/b")
+        assert answer.headers["X-Kept"] == "2"
+        assert "X-Hop" not in answer.headers
+        [asked] = peer.requests
+    assert (asked.method, asked.path) == ("GET", "/below/predictions/a%2Fb?x=%20y")
+    known = {name: asked.headers.get(name.lower()) for name in sent}
+    assert known == dict.fromkeys(sent) | ADA | {
+        "Connection": asked.headers.get("connection"),
+        "Host": "model.example.org",
+        "X-Request-Id": "7",
+    }
+    assert "x-of-this-hop" not in asked.headers.get("connection", "").lower()
+    assert asked.headers[MARKER.lower()] == "its-token"
+
+
+def test_a_redirect_of_a_server_is_not_followed(servers, shared):
+    with Receiver() as peer, record_of(shared, peer.url, "moved") as name:
+        peer.answer(f"/predictions/{name}", Answer(307, b"", {"Location": f"{peer.url}/secret"}))
+        answer = servers[0].client.get(f"{servers[0].url}/predictions/{name}", headers=ADA)
+        assert answer.status_code == 307
+        assert [each.path for each in peer.requests] == [f"/predictions/{name}"]
 
 
 @pytest.mark.parametrize(
@@ -223,12 +273,13 @@ def orphan(shared, servers):
         ("POST", "/v1/predictions/orphan/cancel", None),
         ("GET", "/predictions/orphan/events", None),
         ("GET", "/predictions/orphan/stream", None),
-        ("PUT", "/predictions/orphan", {"input": {}}),
+        ("PUT", "/predictions/orphan", {}),
     ],
 )
 def test_a_server_that_is_gone_is_503_until_another_goes_on(servers, orphan, method, path, body):
     for server in servers:
-        response = server.request(method, path, body, headers=ADA)
+        headers = ADA | {"Accept": "text/event-stream"}
+        response = server.request(method, path, body, headers=headers)
         assert (response.status_code, response.headers["Retry-After"]) == (503, "5")
         assert "runs at another server, which cannot be asked" in response.text
 
@@ -236,6 +287,8 @@ def test_a_server_that_is_gone_is_503_until_another_goes_on(servers, orphan, met
 def test_of_a_server_that_is_gone_the_database_shows_the_last_state(servers, orphan):
     for server in servers:
         assert state(server, "predictions", orphan)["status"] == "processing"
+        status, found = ask(server, "PUT", "/predictions/orphan", {})
+        assert (status, found["status"]) == (202, "processing")
         status, found = ask(server, "DELETE", "/predictions/orphan")
         assert (status, "has not ended" in found["error"]) == (409, True)
 
@@ -252,6 +305,7 @@ def test_a_reader_that_leaves_leaves_the_other_server_too(servers, begin):
     path = f"/trainings/{begin('trainings', 'left')}/events"
     before = answered(one)
     with other.client.stream("GET", other.url + path, headers=ADA) as found:
-        next(events(found))
+        reading = events(found)
+        assert next(reading)
         assert answered(one) == before
     wait_until(lambda: answered(one) == before + 1)

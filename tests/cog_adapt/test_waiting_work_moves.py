@@ -1,7 +1,10 @@
 """What waits at a busy server runs at an idle one, and is followed and canceled at both."""
 
+import os
+import signal
 from functools import partial
 
+import httpx2
 import pytest
 
 from tests.cog_adapt.contract.servers import events
@@ -154,3 +157,33 @@ def test_many_that_wait_run_once_each_however_they_move(servers, shared):
     wait_until(lambda: all(state(other, name)["status"] == "succeeded" for name in names), 60)
     assert [shared.runs(name) for name in names] == [1] * len(names)
     assert len({owner_of(shared, name) for name in names}) == 2
+
+
+def test_a_killed_servers_run_is_followed_on_where_it_runs_again(servers, shared):
+    path = f"{servers[0].url}/predictions/heir/events"
+    with shared.servers(1) as [doomed]:
+        body = {"id": "heir", "retries": 1, "input": {"text": "heir", "seconds": 3}}
+        assert ask(doomed, "POST", "/predictions", body, **ASYNC)[0] == 202
+        wait_for(lambda: shared.runs("heir") or None)
+        with servers[0].client.stream("GET", path, headers=ADA) as found:
+            reading = events(found)
+            seen = next(each.id for each in reading if each.event == "output")
+            os.killpg(doomed.process.pid, signal.SIGKILL)
+            with pytest.raises(httpx2.TransportError):  # cut, so that the client comes back
+                list(reading)
+    answers = []
+
+    def come_back():
+        with servers[0].client.stream("GET", path, headers=ADA | {"Last-Event-ID": seen}) as found:
+            answers.append(found.status_code)
+            return list(events(found)) if found.status_code == 200 else None
+
+    again = wait_for(come_back, 60)
+    assert set(answers) <= {200, 503}
+    assert [each.event for each in again if each.event in ("start", "completed")] == [
+        "start",
+        "completed",
+    ]
+    assert again[-1].data["status"] == "succeeded"
+    assert all(int(each.id or 0) > int(seen or 0) for each in again)
+    assert shared.runs("heir") == 2

@@ -225,12 +225,19 @@ async def _replay(call: _Call, asked: PredictionSpec) -> Response | None:
 
 def _answer_again(call: _Call, asked: PredictionSpec, record: Record) -> Response:
     if call.service.records.peers.is_elsewhere(record):
-        raise RunsElsewhere(record)
+        raise RunsElsewhere(record, _joined_unasked(call, asked, record))
     if record.input_digest != call.parser.fitted(asked).digest:
         raise _other_input(record.id)
     if not record.is_finished:
         return json_response(record_body(record), 202)
     return json_response(record_body(record), 200, {"Idempotent-Replayed": "true"})
+
+
+def _joined_unasked(call: _Call, asked: PredictionSpec, record: Record) -> Response | None:
+    """Return the answer for the case that the server that runs it cannot be asked for more."""
+    if asked.input and record.input_digest != call.parser.fitted(asked).digest:
+        raise _other_input(record.id)
+    return None if asked.is_stream else json_response(record_body(record), 202)
 
 
 def _other_input(prediction_id: str) -> IdInUse:

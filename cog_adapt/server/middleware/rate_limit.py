@@ -4,7 +4,8 @@ import ipaddress
 import re
 import time
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import ceil
 
@@ -67,12 +68,19 @@ def _wrong(setting: str, why: str) -> ConfigError:
 
 
 class Windows:
-    """The times of each caller's last calls."""
+    """The times of each caller's last calls.
+
+    Args:
+        rates: the limits.
+
+    Attributes:
+        longest: the seconds for which a call counts.
+    """
 
     def __init__(self, rates: Sequence[Rate]) -> None:
         self._rates = [(rate.amount, rate.seconds) for rate in rates]
         self._most = max(amount for amount, _ in self._rates)
-        self._longest = max(seconds for _, seconds in self._rates)
+        self.longest = max(seconds for _, seconds in self._rates)
         self._calls: OrderedDict[str, deque[float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -95,19 +103,36 @@ class Windows:
         self._forget(now)
         return 0.0
 
+    @asynccontextmanager
+    async def exchanging(self) -> AsyncIterator[None]:
+        """Exchange with other servers as long as the block runs; there are none."""
+        yield
+
+    def add(self, caller: str, calls: int, at: float) -> None:
+        """Count calls that were admitted elsewhere, at a time that has passed."""
+        times = sorted([*self._calls.get(caller, ()), *[at] * min(calls, self._most)])
+        self._calls[caller] = deque(times, maxlen=self._most)
+        self._calls.move_to_end(caller)
+
     def _forget(self, now: float) -> None:
         oldest = next(iter(self._calls.values()))
-        while oldest[-1] + self._longest <= now or len(self._calls) > _MAX_CALLERS:
+        while oldest[-1] + self.longest <= now or len(self._calls) > _MAX_CALLERS:
             self._calls.popitem(last=False)
             oldest = next(iter(self._calls.values()))
 
 
 class RateLimitMiddleware:
-    """Answers 429 to a caller that starts or changes things too often; reads are not limited."""
+    """Answers 429 to a caller that starts or changes things too often; reads are not limited.
 
-    def __init__(self, app: ASGIApp, rates: Sequence[Rate]) -> None:
+    Args:
+        app: the application.
+        rates: the limits.
+        windows: of the calls; None: of this server's alone.
+    """
+
+    def __init__(self, app: ASGIApp, rates: Sequence[Rate], windows: Windows | None = None) -> None:
         self._app = app
-        self._windows = Windows(rates)
+        self._windows = Windows(rates) if windows is None else windows
         self._text = "; ".join(rate.text for rate in rates)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,6 +142,10 @@ class RateLimitMiddleware:
             if wait:
                 await self._refuse(ceil(wait), send)
                 return
+        if scope["type"] == "lifespan":
+            async with self._windows.exchanging():
+                await self._app(scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
     async def _refuse(self, seconds: int, send: Send) -> None:

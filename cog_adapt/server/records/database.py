@@ -5,19 +5,34 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from cog_adapt.server.errors import ConfigError
+from cog_adapt.server.records.tables import schema_floor
 
 _DRIVERS: Final = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg"}
 _BUSY_SECONDS: Final = 5
 _TRIES_EVERY: Final = 0.02  # seconds
 _MIGRATION_LOCK: Final = 0x636F67  # any number, the same for every server of this project
 _WRITES: Final = "writes"
+log = structlog.get_logger()
 
 
 def open_database(url: str | None, data_dir: Path) -> Engine:
@@ -35,6 +50,9 @@ def open_database(url: str | None, data_dir: Path) -> Engine:
     try:
         with for_writing(engine).begin() as connection:
             _migrate(connection)
+    except ConfigError:
+        engine.dispose()
+        raise
     except (SQLAlchemyError, CommandError) as error:
         engine.dispose()
         cause = str(getattr(error, "orig", error)).strip()
@@ -130,4 +148,41 @@ def _migrate(connection: Connection) -> None:
         "script_location", str(Path(__file__).parent / "migrations").replace("%", "%%")
     )
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    if not _is_newer(connection, ScriptDirectory.from_config(config)):
+        command.upgrade(config, "head")
+
+
+def _is_newer(connection: Connection, known: ScriptDirectory) -> bool:
+    """Return whether a newer release has made the tables, and this release may serve with it.
+
+    Raises:
+        ConfigError: the tables have lost what this release needs.
+    """
+    schema = MigrationContext.configure(connection).get_current_revision()
+    mine = {script.revision for script in known.walk_revisions()}
+    if schema is None or schema in mine:
+        return False
+    oldest = _oldest_of(connection)
+    head = known.get_current_head()
+    if oldest not in mine:
+        raise ConfigError(
+            f"the database's tables are of schema {schema!r}, which a newer release has made. It "
+            f"goes with releases of schema {oldest or schema!r} and later; this one is of schema "
+            f"{head!r}. Start the newer release; to go back, restore the backup from before it."
+        )
+    log.warning(
+        "the database's tables are of a newer release, which serves beside this one: releases from "
+        "the oldest schema on go together. Go on with the upgrade, or with the way back",
+        schema=schema,
+        oldest=oldest,
+        this_release=head,
+    )
+    return True
+
+
+def _oldest_of(connection: Connection) -> str | None:
+    """Return the oldest schema whose release works with the tables; None if they do not say."""
+    if not inspect(connection).has_table(schema_floor.name):
+        return None
+    found: str | None = connection.execute(select(schema_floor.c.oldest)).scalar_one_or_none()
+    return found

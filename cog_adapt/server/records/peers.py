@@ -73,7 +73,6 @@ class PeerServers:
 
     async def find_moved(self, keys: Collection[Key]) -> set[Key]:
         """Return those of this server's records that another server has taken."""
-        await self._writer.flush()
         return await self._reader.run(partial(find_foreign, keys=keys, server=self._server))
 
     async def take_waiting(self, free: Mapping[Kind, int]) -> list[Record]:

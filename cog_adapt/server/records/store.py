@@ -31,6 +31,7 @@ from cog_adapt.server.records.forgetting import (
 )
 from cog_adapt.server.records.peers import PeerServers
 from cog_adapt.server.records.queries import RecordQueries
+from cog_adapt.server.records.rates import RateCounts
 from cog_adapt.server.records.reader import Reader
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.rows import find_foreign, to_row, upsert
@@ -59,6 +60,7 @@ class Records(RecordQueries):
         self._transactions = Transactions(engine, self._write)
         super().__init__(str(uuid.uuid4()), Writer(self._transactions), Reader(engine, blobs))
         self.adapters = AdapterIndex(self._writer, self._reader)
+        self.rates = RateCounts(self.server, self._writer)
         self.peers = PeerServers(
             self.server,
             self._writer,

@@ -113,7 +113,7 @@ def to_record(prediction: Prediction) -> Record:
         retries_left=prediction.retries_left,
         deadline=deadline,
         origin=request.origin,
-        movable=request.movable and not prediction.is_final,
+        movable=prediction.is_movable,
         owner=request.owner,
     )
 

@@ -175,6 +175,11 @@ class Prediction:
         return self.status in FINAL
 
     @property
+    def is_movable(self) -> bool:
+        """Whether an idle server may take it: it waits, and has ended no model process here."""
+        return self.request.movable and not (self.crashes or self.is_final)
+
+    @property
     def age(self) -> float:
         """Seconds since the prediction was accepted."""
         return time.monotonic() - self._accepted

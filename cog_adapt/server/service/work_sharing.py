@@ -57,7 +57,7 @@ class WorkSharing:
         """Return what others may take; what waits for a first training's worker begins soon."""
         if dispatcher is not self._main and dispatcher.lead.state == "starting":
             return []
-        return [each for each in dispatcher.waiting if each.request.movable]
+        return [each for each in dispatcher.waiting if each.is_movable]
 
     async def drop_moved(self, offered: Collection[Prediction]) -> None:
         """Drop those that another server has taken.
@@ -79,5 +79,6 @@ class WorkSharing:
 
 def _count_free(dispatcher: Dispatcher) -> int:
     """Count the slots that nothing waits for; a worker that was never asked starts when it is."""
-    able = [each for each in dispatcher.workers if each.takes_work or each.state == "idle"]
-    return sum(each.free_slots for each in able) - len(dispatcher.waiting)
+    if not any(each.takes_work or each.state == "idle" for each in dispatcher.workers):
+        return 0
+    return -dispatcher.slots.excess(len(dispatcher.predictions), "")

@@ -145,10 +145,44 @@ def test_a_folder_that_will_not_do_is_named(tmp_path):
         Records.open(None, tmp_path / "file")
 
 
-def test_a_newer_database_is_refused(home):
+def make_newer(home, oldest):
+    """Make the tables those of a release to come, which goes with releases from `oldest` on."""
     home.folder.mkdir()
     open_database(home.url, home.folder).dispose()
     with home.connected() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'future'")
-    with pytest.raises(ConfigError, match="future"):
+        connection.exec_driver_sql(f"UPDATE schema_floor SET oldest = '{oldest}'")
+
+
+def test_a_newer_database_that_has_lost_what_is_needed_is_refused_with_what_goes_together(home):
+    make_newer(home, "later")
+    says = (
+        "of schema 'future', which a newer release has made. It goes with releases of schema "
+        "'later' and later; this one is of schema 'peers'. Start the newer release"
+    )
+    with pytest.raises(ConfigError, match=says):
+        open_database(home.url, home.folder)
+
+
+def test_a_newer_database_that_only_has_more_is_served_beside_the_newer_release(home):
+    make_newer(home, "peers")
+    with home.connected() as connection:
+        connection.exec_driver_sql("ALTER TABLE records ADD COLUMN of_the_future text")
+
+    async def story():
+        async with home.opened() as records:
+            await records.save_durably(make_record(1))
+            assert (await records.get("r1", "predict")).id == "r1"
+        with home.connected() as connection:
+            version = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
+            assert version.scalar() == "future"
+
+    asyncio.run(story())
+
+
+def test_a_database_that_does_not_say_what_goes_with_it_is_refused(home):
+    make_newer(home, "peers")
+    with home.connected() as connection:
+        connection.exec_driver_sql("DROP TABLE schema_floor")
+    with pytest.raises(ConfigError, match="schema 'future' and later"):
         open_database(home.url, home.folder)

@@ -29,7 +29,7 @@ def upgrade() -> None:
     )
     op.create_index("rate_counts_by_time", "rate_counts", ["counted_at"])
     floor = op.create_table("schema_floor", sa.Column("oldest", sa.String(32), primary_key=True))
-    op.bulk_insert(floor, [{"oldest": down_revision}])
+    op.bulk_insert(floor, [{"oldest": "record_origins"}])
 
 
 def downgrade() -> None:
