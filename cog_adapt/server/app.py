@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
@@ -29,9 +29,10 @@ from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.observer import Observer
+from cog_adapt.server.service.places import places_of
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.service import PredictionService
-from cog_adapt.server.settings import Settings
+from cog_adapt.server.settings import Processes, Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.temp_files import remove_old_temp_files
@@ -156,7 +157,11 @@ def _service(
         started.metrics.watch(budget)
     dispatchers = {
         kind: Dispatcher(
-            config=config, recorder=recorder, observer=observer, settings=settings, budgets=budgets
+            configs=_placed(config, settings.model_processes if kind == started.mode else 1),
+            recorder=recorder,
+            observer=observer,
+            settings=settings,
+            budgets=budgets,
         )
         for kind, config in started.configs.items()
     }
@@ -167,6 +172,11 @@ def _service(
         recorder=recorder,
         settings=settings,
     )
+
+
+def _placed(config: WorkerConfig, processes: Processes) -> list[WorkerConfig]:
+    """Return the configuration of each worker of a kind."""
+    return [replace(config, place=place) for place in places_of(processes)]
 
 
 @contextlib.asynccontextmanager

@@ -30,7 +30,7 @@ class Dispatcher:
     """Serves predictions of one kind.
 
     Args:
-        config: the code that its workers load.
+        configs: the code that its workers load, and the place of each; at least one.
         recorder: records every change.
         observer: counts and traces every change.
         settings: limits.
@@ -43,13 +43,13 @@ class Dispatcher:
 
     def __init__(
         self,
-        config: WorkerConfig,
+        configs: Sequence[WorkerConfig],
         recorder: PredictionRecorder,
         observer: Observer,
         settings: Settings,
         budgets: MemoryBudgets,
     ) -> None:
-        self.kind = config.kind
+        self.kind = configs[0].kind
         self._recorder = recorder
         self._observer = observer
         self._settings = settings
@@ -65,7 +65,7 @@ class Dispatcher:
             end=self.end,
             answers=budgets.answers,
         )
-        self.slots.workers.append(Worker(config, events, settings))
+        self.slots.workers += [Worker(config, events, settings) for config in configs]
         self.predictions: dict[tuple[str, str, str], Prediction] = {}
         most_cached = 0 if settings.strict_cog else int(min(_CACHE_BYTES, budgets.events.most))
         self.event_cache = EventCache(most_cached, budgets.events)
@@ -77,7 +77,7 @@ class Dispatcher:
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """The workers; today there is one."""
+        """The workers, in the order of their configurations."""
         return self.slots.workers
 
     @property

@@ -98,7 +98,7 @@ class Slots:
         end: ends a prediction.
 
     Attributes:
-        workers: today one.
+        workers: in the order of their places.
         waiting: predictions without a slot.
     """
 

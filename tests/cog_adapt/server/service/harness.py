@@ -104,7 +104,7 @@ class Harness:
 
     def open_dispatcher(self, kind):
         dispatcher = Dispatcher(
-            WorkerConfig("x.py:X", kind, concurrency=1),
+            [WorkerConfig("x.py:X", kind, concurrency=1)],
             self.recorder,
             self.observer,
             self.settings,
