@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -32,13 +32,13 @@ from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.places import places_of
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.service import PredictionService
-from cog_adapt.server.settings import Processes, Settings
+from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.temp_files import remove_old_temp_files
 from cog_adapt.server.uploads import Uploads
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
-from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.config import Place, WorkerConfig
 
 _PRUNE_SECONDS = 600.0
 _LEAST_PRUNE_SECONDS = 5.0
@@ -57,6 +57,7 @@ class Launch:
         records: the database.
         metrics: counted from the first request on.
         shut_down: ends the server.
+        places: one for each worker of this kind; `create_app` sets them.
     """
 
     configs: dict[Kind, WorkerConfig]
@@ -64,6 +65,7 @@ class Launch:
     records: Records
     metrics: Metrics
     shut_down: Callable[[], None]
+    places: Sequence[Place] = (Place(),)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -76,11 +78,12 @@ def create_app(settings: Settings) -> FastAPI:
         ConfigError: a setting cannot be used.
     """
     traces, egress = PredictionTraces.from_environment(), Egress(settings.egress_allow)
+    places = places_of(settings.model_processes, settings.memory_share)
     signer = WebhookSigner("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        started: Launch = app.state.launch
+        started = replace(app.state.launch, places=places)
         await started.records.register()
         budgets = MemoryBudgets.of(settings)
         webhooks = Webhooks(
@@ -157,7 +160,9 @@ def _service(
         started.metrics.watch(budget)
     dispatchers = {
         kind: Dispatcher(
-            configs=_placed(config, settings.model_processes if kind == started.mode else 1),
+            configs=[replace(config, place=place) for place in started.places]
+            if kind == started.mode
+            else [config],
             recorder=recorder,
             observer=observer,
             settings=settings,
@@ -172,11 +177,6 @@ def _service(
         recorder=recorder,
         settings=settings,
     )
-
-
-def _placed(config: WorkerConfig, processes: Processes) -> list[WorkerConfig]:
-    """Return the configuration of each worker of a kind."""
-    return [replace(config, place=place) for place in places_of(processes)]
 
 
 @contextlib.asynccontextmanager
