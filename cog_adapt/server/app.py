@@ -156,13 +156,16 @@ def _service(
     recorder = PredictionRecorder(
         records=started.records, webhooks=webhooks, announcer=announcer, observer=observer
     )
+    if len(started.places) > 1:
+        others = [kind for kind in started.configs if kind != started.mode]
+        started.metrics.of_workers.name([*(place.name for place in started.places), *others])
     for budget in budgets:
         started.metrics.watch(budget)
     dispatchers = {
         kind: Dispatcher(
             configs=[replace(config, place=place) for place in started.places]
             if kind == started.mode
-            else [config],
+            else [replace(config, place=Place(kind if len(started.places) > 1 else ""))],
             recorder=recorder,
             observer=observer,
             settings=settings,

@@ -23,6 +23,8 @@ from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
 
 _CACHE_BYTES = 2**26
+# of workers that have never served, or no longer: those first that may serve soon
+_ORDER = ("ready", "crashed", "starting", "idle", "defunct", "setup failed", "stopped")
 log = structlog.get_logger()
 
 
@@ -82,13 +84,15 @@ class Dispatcher:
 
     @property
     def lead(self) -> Worker:
-        """The worker whose setup, schema and health represent all."""
-        return self.workers[0]
+        """The worker whose state represents all: the first of those that serve best."""
+        return min(self.workers, key=lambda each: (not each.is_usable, _ORDER.index(each.state)))
 
     def start(self) -> None:
-        """Start the workers, once; again if their setup has failed."""
+        """Start the workers, once; again if the setup of every worker has failed."""
+        again = self.slots.is_set_up_in_vain
         for worker in self.workers:
-            worker.start()
+            if again or worker.state == "idle":
+                worker.start()
 
     async def submit(self, request: PredictionSpec, *, is_recovered: bool = False) -> Prediction:
         """Accept a prediction: it runs, or waits for a slot.

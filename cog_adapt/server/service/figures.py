@@ -1,5 +1,8 @@
 """Figures of the server: its workers, their queues and crashes, and their own numbers."""
 
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from cog_adapt.server.protocol import AskGauges, Gauges
@@ -22,8 +25,10 @@ def figures_of(service: PredictionService) -> dict[str, Any]:
 
 
 def _of_worker(worker: Worker, dispatcher: Dispatcher) -> dict[str, Any]:
+    place = {"worker": worker.place.name, "device": worker.place.device}
     return {
         "kind": dispatcher.kind,
+        **(place if worker.place.name else {}),
         "state": worker.state,
         "slots": worker.slots,
         "running": len(worker.running),
@@ -36,6 +41,14 @@ def _of_worker(worker: Worker, dispatcher: Dispatcher) -> dict[str, Any]:
             "error": worker.setup.error,
         },
     }
+
+
+async def sum_gauges(workers: Sequence[Worker]) -> dict[str, float]:
+    """Return the numbers of all workers together, such as their memory."""
+    total = Counter[str]()
+    for values in await asyncio.gather(*map(read_gauges, workers)):
+        total.update(values)
+    return dict(total)
 
 
 async def read_gauges(worker: Worker) -> dict[str, float]:

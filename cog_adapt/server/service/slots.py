@@ -8,6 +8,7 @@ from cog_adapt.owner_bytes import turns_of_one
 from cog_adapt.server.errors import AtCapacity, QueueFull
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.observer import Observer
+from cog_adapt.server.service.placement import Placement
 from cog_adapt.server.service.prediction import Prediction, encode
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.worker import Worker
@@ -15,6 +16,7 @@ from cog_adapt.server.service.worker import Worker
 _AT_CAPACITY = "At capacity - all prediction slots busy"
 _MOST_POSITIONS = 100
 _FEWEST_SECONDS_TO_WAIT = 1
+_USELESS = ("setup failed", "defunct")
 
 
 class Queue(deque[Prediction]):
@@ -99,6 +101,7 @@ class Slots:
 
     Attributes:
         workers: in the order of their places.
+        placement: chooses the worker of a prediction.
         waiting: predictions without a slot.
     """
 
@@ -113,13 +116,15 @@ class Slots:
         self._observer = observer
         self._end = end
         self.workers: list[Worker] = []
+        self.placement = Placement()
         self.waiting = Queue(most_waiting)
         self._is_closed = False
 
     @property
     def count(self) -> int:
         """The number of predictions that may run at once."""
-        return sum(worker.slots for worker in self.workers)
+        usable = [each for each in self.workers if each.state not in _USELESS]
+        return sum(worker.slots for worker in usable or self.workers)
 
     def excess(self, in_flight: int, owner: str) -> int:
         """Return the number of waiting predictions, less the slots that one more may have now."""
@@ -138,9 +143,15 @@ class Slots:
     @property
     def given_up(self) -> str | None:
         """The reason why no worker will start again soon; None if one may."""
-        if any(worker.state != "defunct" for worker in self.workers):
+        defunct = [worker for worker in self.workers if worker.state == "defunct"]
+        if not defunct or any(worker.state not in _USELESS for worker in self.workers):
             return None
-        return f"the model process has given up: {self.workers[0].last_crash}"
+        return f"the model process has given up: {defunct[0].last_crash}"
+
+    @property
+    def is_set_up_in_vain(self) -> bool:
+        """Whether the setup of every worker has failed, so that none is left."""
+        return all(worker.state == "setup failed" for worker in self.workers)
 
     def advance(self) -> None:
         """Start predictions until all slots are taken or none waits.
@@ -152,7 +163,7 @@ class Slots:
             prediction = self.waiting.choose(self._count_by_owner(), self._most_of_one)
             if prediction is None:
                 break
-            worker = next((each for each in self.workers if each.takes(prediction)), None)
+            worker = self.placement.choose(prediction, self.workers)
             if worker is None:
                 break
             moved = True
@@ -194,6 +205,8 @@ class Slots:
             self.fail_waiting_if_given_up()
             return False
         else:
+            if len(self.workers) > 1:
+                self.placement.on_start(prediction, worker)
             prediction.start()
             self._observer.started(prediction)
             self._recorder.started(prediction)
