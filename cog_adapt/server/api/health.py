@@ -22,7 +22,7 @@ from cog_adapt.server.api.shapes import (
 )
 from cog_adapt.server.errors import NotFound, NotReady, SelfTestError, SelfTestTimeout
 from cog_adapt.server.protocol import AskSelfTest, SelfTested
-from cog_adapt.server.service.figures import read_gauges
+from cog_adapt.server.service.gauges import read_gauges
 from cog_adapt.server.service.health import HealthMonitor, versions
 from cog_adapt.server.service.self_test import outcome
 from cog_adapt.server.service.worker import Worker

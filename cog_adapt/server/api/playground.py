@@ -12,7 +12,8 @@ from cog_adapt.server.api.page import origin_of
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import ExampleRequest, ServerFigures, refusals
 from cog_adapt.server.middleware.keys import SCOPES
-from cog_adapt.server.service.figures import figures_of, sum_gauges
+from cog_adapt.server.service.figures import figures_of
+from cog_adapt.server.service.gauges import sum_gauges
 from cog_adapt.server.service.health import versions
 
 _READ = ["GET", "HEAD"]

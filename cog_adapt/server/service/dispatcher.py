@@ -11,8 +11,9 @@ import structlog
 
 from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.errors import BudgetSpent, DiskFull, IdInUse, NotReady, TooLarge
-from cog_adapt.server.protocol import Finished
+from cog_adapt.server.protocol import Finished, Kind
 from cog_adapt.server.service.event_cache import EventCache
+from cog_adapt.server.service.gauges import read_gauges
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec, now
 from cog_adapt.server.service.recorder import PredictionRecorder
@@ -41,6 +42,7 @@ class Dispatcher:
     Attributes:
         predictions: those in flight, by kind, id and owner.
         event_cache: events of the predictions that ended last.
+        beside: the dispatcher whose workers hold the model already; None: it is this one.
     """
 
     def __init__(
@@ -69,6 +71,8 @@ class Dispatcher:
         )
         self.slots.workers += [Worker(config, events, settings) for config in configs]
         self.predictions: dict[tuple[str, str, str], Prediction] = {}
+        self.beside: Dispatcher | None = None
+        self._saying: asyncio.Task[None] | None = None
         most_cached = 0 if settings.strict_cog else int(min(_CACHE_BYTES, budgets.events.most))
         self.event_cache = EventCache(most_cached, budgets.events)
 
@@ -90,6 +94,9 @@ class Dispatcher:
     def start(self) -> None:
         """Start the workers, once; again if the setup of every worker has failed."""
         again = self.slots.is_set_up_in_vain
+        if self.beside is not None and self.lead.state == "idle":
+            saying = _say_memory(self.kind, self.beside.lead)
+            self._saying = asyncio.get_running_loop().create_task(saying)
         for worker in self.workers:
             if again or worker.state == "idle":
                 worker.start()
@@ -188,6 +195,14 @@ class Dispatcher:
         self.event_cache.add(prediction)
         prediction.close()
         self.slots.advance()
+
+
+async def _say_memory(kind: Kind, model: Worker) -> None:
+    """Log how much memory another process with the model takes: as much as the model's does now."""
+    values = {
+        name: int(size) for name, size in (await read_gauges(model)).items() if "memory" in name
+    }
+    log.info("a process of its own loads the model again, in as much memory", kind=kind, **values)
 
 
 def insist_later(prediction: Prediction, workers: Sequence[Worker], seconds: float) -> None:

@@ -55,6 +55,8 @@ class PredictionService:
         self.records = records
         self.recorder = recorder
         self.main = dispatchers[mode]
+        for kind, dispatcher in dispatchers.items():
+            dispatcher.beside = None if kind == mode else self.main
         self._recovery = Recovery(
             dispatchers=dispatchers, records=records, recorder=recorder, is_possible=self._may_run
         )

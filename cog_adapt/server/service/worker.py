@@ -126,10 +126,10 @@ class Worker:
         )
 
     @property
-    def _names(self) -> dict[str, str]:
-        """The fields that name this worker in a log line; its place only if there are several."""
+    def _place(self) -> dict[str, str]:
+        """The fields that tell this worker from others in a log line; none for the only one."""
         place = {"worker": self.place.name, "device": self.place.device}
-        return {"kind": self._config.kind} | {name: text for name, text in place.items() if text}
+        return {name: text for name, text in place.items() if text}
 
     @property
     def free_slots(self) -> int:
@@ -257,7 +257,7 @@ class Worker:
 
     def _fail_setup(self, error: str) -> None:
         """Give the worker up after a failed first setup; a later one counts as a crash."""
-        log.error("setup failed", **self._names, error=error)
+        log.error("setup failed", kind=self._config.kind, error=error, **self._place)
         self.setup.fail(error)
         if self.ready is None:
             self._end_setup("setup failed")
@@ -277,7 +277,13 @@ class Worker:
         self.crashes += 1
         self.last_crash, self.crashed_at = cause, time.monotonic()
         self._crashes_in_a_row += not is_excused
-        log.error("model process ended", **self._names, cause=cause, crashes=self.crashes)
+        log.error(
+            "model process ended",
+            kind=self._config.kind,
+            cause=cause,
+            crashes=self.crashes,
+            **self._place,
+        )
         if self.ready is None:
             self._fail_setup(f"worker crashed during setup: {cause}")
             return
