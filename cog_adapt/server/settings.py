@@ -18,12 +18,10 @@ from pydantic_settings import (
 
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.platform_settings import PlatformSettings
-from cog_adapt.shared_settings import Allowed, refusals
+from cog_adapt.server.process_settings import ProcessSettings
+from cog_adapt.shared_settings import refusals
 
 COGFILE = Path("cog.yaml")
-MOST_PROCESSES = 64
-_DIGITS = 30
 
 
 def _split(value: object) -> object:
@@ -33,19 +31,6 @@ def _split(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-
-
-def _read_processes(value: object) -> object:
-    is_number = isinstance(value, str) and value.strip().isdecimal() and len(value) <= _DIGITS
-    return int(str(value)) if is_number else value
-
-
-Processes = Annotated[
-    Literal["auto"] | Annotated[int, Field(strict=True, ge=1, le=MOST_PROCESSES)],
-    BeforeValidator(_read_processes),
-    Allowed(f"auto or a whole number from 1 to {MOST_PROCESSES}"),
-]
-"""How many processes serve the model; `auto`: one for each device."""
 
 
 class _CogfileSource(PydanticBaseSettingsSource):
@@ -67,7 +52,7 @@ class _CogfileSource(PydanticBaseSettingsSource):
         return {name: value for name, value in values.items() if value not in (None, "")}
 
 
-class Settings(PlatformSettings):
+class Settings(ProcessSettings):
     """Every setting of the server; a field is the variable of its name in capitals."""
 
     model_config = SettingsConfigDict(extra="ignore")
@@ -81,11 +66,6 @@ class Settings(PlatformSettings):
     )
     cog_max_concurrency: int | None = Field(
         default=None, ge=1, description="predictions at once; unset: `@cog.concurrent`'s, else 1"
-    )
-    model_processes: Processes = Field(
-        default=1,
-        description="processes that serve the model, each with a device of its own where there are "
-        "enough; `auto`: one for each device",
     )
     cog_setup_timeout: float = Field(
         default=0, ge=0, description="seconds for setup(); 0: no limit"

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cog_adapt.server.adapter_messages import AdapterChanged
+from cog_adapt.server.service.affinity import Affinity, adapter_word, read_affinity
 from cog_adapt.server.service.prediction import Prediction
-from cog_adapt.server.service.wish import Wish, adapter_word, read_wish
 from cog_adapt.server.service.worker import Worker
 
-_MOST_KNOWN = 4096
 _SLACK = 8  # a worker with an adapter may run an eighth of its slots more than the least busy one
 
 
@@ -20,9 +19,13 @@ class Placement:
     The same examples go where they are learnt at this moment. An adapter goes where it was used or
     made before, unless that worker is much busier: the adapter is then loaded by another worker
     too, so that many requests for one adapter use every device. Nothing waits for a worker.
+
+    Args:
+        most: the adapters and sets of examples that are remembered; the longest unused goes first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
         self._known: OrderedDict[tuple[str, str], dict[Worker, None]] = OrderedDict()
         self._starts = 0
         self._latest_start: dict[Worker, int] = {}
@@ -34,14 +37,14 @@ class Placement:
         taking = [each for each in workers if each.takes(prediction)]
         if not taking:
             return None
-        wish, fewest = _wish_of(prediction), min(map(_load, taking))
-        warm = {each for part in wish.parts for each in self._known.get(part, ())}
+        affinity, fewest = _affinity_of(prediction), min(map(_load, taking))
+        warm = {each for part in affinity.parts for each in self._known.get(part, ())}
 
         def rank(worker: Worker) -> tuple[bool, bool, int, int]:
             load = _load(worker)
             is_near = worker in warm and load - fewest <= max(1, worker.slots // _SLACK)
             return (
-                not _is_under_way(wish, worker),
+                not _is_under_way(affinity, worker),
                 not is_near,
                 load,
                 self._latest_start.get(worker, 0),
@@ -53,7 +56,7 @@ class Placement:
         """Remember where a prediction runs."""
         self._starts += 1
         self._latest_start[worker] = self._starts
-        for part in _wish_of(prediction).parts:
+        for part in _affinity_of(prediction).parts:
             self._remember(part, worker)
 
     def on_changed(self, worker: Worker, report: AdapterChanged) -> None:
@@ -74,25 +77,26 @@ class Placement:
     def _remember(self, part: tuple[str, str], worker: Worker) -> None:
         self._known.setdefault(part, {})[worker] = None
         self._known.move_to_end(part)
-        if len(self._known) > _MOST_KNOWN:
+        if len(self._known) > self._most:
             self._known.popitem(last=False)
 
 
-def _wish_of(prediction: Prediction) -> Wish:
-    if prediction.wish is None:
+def _affinity_of(prediction: Prediction) -> Affinity:
+    if prediction.affinity is None:
         request = prediction.request
-        prediction.wish = read_wish(request.input, request.owner)
-    return prediction.wish
+        prediction.affinity = read_affinity(request.input, request.owner)
+    return prediction.affinity
 
 
 def _load(worker: Worker) -> int:
     return len(worker.running) + len(worker.beginning)
 
 
-def _is_under_way(wish: Wish, worker: Worker) -> bool:
+def _is_under_way(affinity: Affinity, worker: Worker) -> bool:
     """Return whether a worker learns the same examples now."""
-    return wish.examples is not None and any(
-        each.wish is not None and each.wish.examples == wish.examples for each in _on(worker)
+    return affinity.examples is not None and any(
+        each.affinity is not None and each.affinity.examples == affinity.examples
+        for each in _on(worker)
     )
 
 

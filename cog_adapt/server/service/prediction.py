@@ -12,10 +12,10 @@ import msgspec
 from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, MetricMode
 from cog_adapt.server.schema.problems import Problem
+from cog_adapt.server.service.affinity import Affinity
 from cog_adapt.server.service.events import EventLog
 from cog_adapt.server.service.metric_values import put_metric
 from cog_adapt.server.service.output_blocks import add_item
-from cog_adapt.server.service.wish import Wish
 
 State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))
@@ -132,7 +132,7 @@ class Prediction:
         answer_bytes: of its output, logs and metrics.
         overflow: the reason for giving it up if its answer takes too much memory; else None.
         crashes: the number of worker crashes while it ran.
-        wish: what makes one worker quicker than another; None until it has been read.
+        affinity: what makes one worker quicker than another; None until it has been read.
     """
 
     def __init__(self, request: PredictionSpec, history: int, events: Budget | None = None) -> None:
@@ -152,7 +152,7 @@ class Prediction:
         self.crashes = self.answer_bytes = 0
         self.overflow: str | None = None
         self.written: asyncio.Task[None] | None = None
-        self.wish: Wish | None = None
+        self.affinity: Affinity | None = None
         self._accepted = time.monotonic()
         self.waited = 0.0
         self._begin()

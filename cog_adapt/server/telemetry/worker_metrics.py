@@ -64,15 +64,11 @@ class WorkerMetrics:
         }
 
     def _collect_gauges(self) -> Iterable[_Family]:
-        families: dict[str, GaugeMetricFamily] = {}
+        by_name: dict[str, dict[str, float]] = {}
         for worker, values in self._gauges.items():
             for name, value in values.items():
-                if name not in families:
-                    text = _GAUGES.get(name, "A number reported by the model process.")
-                    labels = [_LABEL] if worker else []
-                    families[name] = GaugeMetricFamily(f"cog_model_{name}", text, labels=labels)
-                families[name].add_metric([worker] if worker else [], value)
-        return families.values()
+                by_name.setdefault(name, {})[worker] = value
+        return [_gauge(name, values) for name, values in by_name.items()]
 
     def _collect_counts(self) -> Iterable[_Family]:
         labels = [_LABEL] if any(self._crashes) else []
@@ -99,6 +95,14 @@ class _Collected(Collector):
 
     def collect(self) -> Iterable[_Family]:
         return self._collect()
+
+
+def _gauge(name: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    text = _GAUGES.get(name, "A number reported by the model process.")
+    labels = [_LABEL] if any(values) else []
+    family = GaugeMetricFamily(f"cog_model_{name}", text, labels=labels)
+    _fill(family, values)
+    return family
 
 
 def _fill(family: _Family, values: Mapping[str, float]) -> None:

@@ -49,7 +49,7 @@ class PlayedWorker:
         self.pending: Any = Answers()
 
 
-def serving(*workers):
+def service_of(*workers):
     """A service of these workers; the first one leads."""
     return SimpleNamespace(
         worker=workers[0],
@@ -62,13 +62,13 @@ def serving(*workers):
 
 @pytest.fixture
 def service():
-    return serving(PlayedWorker(Place()))
+    return service_of(PlayedWorker(Place()))
 
 
 @pytest.fixture
 def two():
     """A service of two workers on two devices."""
-    return serving(PlayedWorker(Place("0", "4")), PlayedWorker(Place("1", "5")))
+    return service_of(PlayedWorker(Place("0", "4")), PlayedWorker(Place("1", "5")))
 
 
 def report(service):

@@ -6,7 +6,8 @@ import pytest
 
 from cog_adapt.server.adapter_messages import AdapterChanged
 from cog_adapt.server.protocol import OWNER_KEY, Finished
-from cog_adapt.server.service.wish import Wish, read_wish
+from cog_adapt.server.service.affinity import Affinity, read_affinity
+from cog_adapt.server.service.placement import Placement
 
 ROWS = [{"text": "a", "label": "b"}]
 
@@ -123,11 +124,10 @@ def test_many_requests_for_one_adapter_use_every_worker(play):
     play(scene, max_queue=20)
 
 
-def test_the_adapters_that_are_known_are_bounded(play, monkeypatch):
-    monkeypatch.setattr("cog_adapt.server.service.placement._MOST_KNOWN", 2)
-
+def test_the_adapters_that_are_known_are_bounded(play):
     async def scene(harness):
         first, _ = harness.several(2)
+        harness.dispatcher.slots.placement = Placement(most=2)
         for name in "abc":
             first.on_report(AdapterChanged("", name, b"{}"))
         await submit(harness, "base")
@@ -157,8 +157,8 @@ def test_a_prediction_that_ended_a_process_runs_alone_in_another(play):
     [{}, {"examples": []}, {"examples": ""}, {"examples_file": None, "adapter": ""}, {"text": 5}],
 )
 def test_a_request_without_examples_and_adapter_has_no_wish(inputs):
-    assert read_wish(json.dumps(inputs, separators=(",", ":")).encode(), "ann") == Wish()
+    assert read_affinity(json.dumps(inputs, separators=(",", ":")).encode(), "ann") == Affinity()
 
 
 def test_an_input_that_is_no_object_has_no_wish():
-    assert read_wish(b"[1]", "") == Wish()
+    assert read_affinity(b"[1]", "") == Affinity()

@@ -20,7 +20,7 @@ _decoder = msgspec.json.Decoder(_Inputs)
 
 
 @dataclass(frozen=True)
-class Wish:
+class Affinity:
     """The parts of a request that make one worker quicker than another.
 
     Attributes:
@@ -42,8 +42,8 @@ def adapter_word(name: bytes) -> str:
     return hashlib.sha256(name).hexdigest()
 
 
-def read_wish(inputs: bytes, owner: str) -> Wish:
-    """Read the wish of a request; a predictor with other inputs has none.
+def read_affinity(inputs: bytes, owner: str) -> Affinity:
+    """Read the affinity of a request; a predictor with other inputs has none.
 
     Args:
         inputs: the model's input, a JSON object.
@@ -52,11 +52,11 @@ def read_wish(inputs: bytes, owner: str) -> Wish:
     try:
         found = _decoder.decode(inputs)
     except msgspec.DecodeError:
-        return Wish()
+        return Affinity()
     rows = [bytes(each) for each in (found.examples, found.examples_file)]
     examples = adapter = None
     if any(each not in _NOTHING for each in rows):
         examples = owner, hashlib.sha256(b"\0".join(rows)).hexdigest()
     if (name := bytes(found.adapter)) not in _NOTHING:
         adapter = owner, adapter_word(name)
-    return Wish(examples, adapter)
+    return Affinity(examples, adapter)
