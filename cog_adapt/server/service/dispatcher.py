@@ -42,7 +42,6 @@ class Dispatcher:
     Attributes:
         predictions: those in flight, by kind, id and owner.
         event_cache: events of the predictions that ended last.
-        beside: the dispatcher whose workers hold the model already; None: it is this one.
     """
 
     def __init__(
@@ -62,16 +61,17 @@ class Dispatcher:
         self.slots = Slots(
             most_waiting=most_waiting, recorder=recorder, observer=observer, end=self.end
         )
-        events = RunEvents(
+        self.slots.kind = self.kind
+        self._events = RunEvents(
             slots=self.slots,
             recorder=recorder,
             observer=observer,
             end=self.end,
             answers=budgets.answers,
         )
-        self.slots.workers += [Worker(config, events, settings) for config in configs]
+        self.slots.own += [Worker(config, self._events, settings) for config in configs]
         self.predictions: dict[tuple[str, str, str], Prediction] = {}
-        self.beside: Dispatcher | None = None
+        self._main: Dispatcher | None = None
         self._saying: asyncio.Task[None] | None = None
         most_cached = 0 if settings.strict_cog else int(min(_CACHE_BYTES, budgets.events.most))
         self.event_cache = EventCache(most_cached, budgets.events)
@@ -83,19 +83,29 @@ class Dispatcher:
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """The workers, in the order of their configurations."""
-        return self.slots.workers
+        """The workers of this kind, in the order of their configurations."""
+        return self.slots.own
 
     @property
     def lead(self) -> Worker:
         """The worker whose state represents all: the first of those that serve best."""
         return min(self.workers, key=lambda each: (not each.is_usable, _ORDER.index(each.state)))
 
+    def join(self, main: "Dispatcher") -> None:
+        """Use the slots of another dispatcher's workers if these have the code of this kind too."""
+        self._main = main
+        self.slots.hosts = main.slots.own
+        self.slots.neighbours, main.slots.neighbours = [main.slots], [self.slots]
+        for worker in main.workers:
+            worker.guests[self.kind] = self._events
+
     def start(self) -> None:
         """Start the workers, once; again if the setup of every worker has failed."""
+        if self.slots.is_hosted:
+            return
         again = self.slots.is_set_up_in_vain
-        if self.beside is not None and self.lead.state == "idle":
-            saying = _say_memory(self.kind, self.beside.lead)
+        if self._main is not None and self.lead.state == "idle":
+            saying = _say_memory(self.kind, self._main.lead)
             self._saying = asyncio.get_running_loop().create_task(saying)
         for worker in self.workers:
             if again or worker.state == "idle":
@@ -176,14 +186,14 @@ class Dispatcher:
             self.end(prediction, Finished(prediction_id, "canceled"))
         elif not prediction.is_cancelled:  # a worker has the prediction, or its record is written
             prediction.is_cancelled = True
-            for worker in self.workers:
+            for worker in self.slots.all_workers:
                 worker.cancel(prediction.run_id)
-            insist_later(prediction, self.workers, self._settings.cancel_grace_seconds)
+            insist_later(prediction, self.slots.all_workers, self._settings.cancel_grace_seconds)
         return True
 
     def end(self, prediction: Prediction, end: Finished) -> None:
         """Free the slot, record the end, and then release the waiting request."""
-        for worker in self.workers:
+        for worker in self.slots.all_workers:
             worker.running.pop(prediction.run_id, None)
         if self.predictions.pop(prediction.key, None) is not None:
             owner = prediction.request.owner
@@ -194,7 +204,7 @@ class Dispatcher:
         self._observer.finished(prediction)
         self.event_cache.add(prediction)
         prediction.close()
-        self.slots.advance()
+        self.slots.advance_all()
 
 
 async def _say_memory(kind: Kind, model: Worker) -> None:
@@ -211,7 +221,7 @@ def insist_later(prediction: Prediction, workers: Sequence[Worker], seconds: flo
     def insist() -> None:
         for worker in workers:
             if prediction.run_id in worker.running:
-                log.error("cancel had no effect", prediction_id=prediction.run_id, seconds=seconds)
+                log.error("cancel had no effect", prediction_id=prediction.id, seconds=seconds)
                 worker.replace(
                     "was killed, because a cancelled prediction in it did not end within "
                     f"{seconds:g} s (CANCEL_GRACE_SECONDS)"

@@ -35,7 +35,7 @@ class Placement:
         if len(workers) == 1:
             return workers[0] if workers[0].takes(prediction) else None
         taking = [each for each in workers if each.takes(prediction)]
-        if not taking:
+        if not taking:  # which `workers` without any is, too
             return None
         affinity, fewest = _affinity_of(prediction), min(map(_load, taking))
         warm = {each for part in affinity.parts for each in self._known.get(part, ())}

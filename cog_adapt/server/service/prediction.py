@@ -105,8 +105,13 @@ class PredictionSpec(msgspec.Struct, frozen=True):
 
     @property
     def run_id(self) -> str:
-        """The worker's name for it: ids alone are not unique, as two owners may choose the same."""
-        is_alone = not self.owner and "/" not in self.id  # no owner's name has a slash
+        """The worker's name for it: ids alone are not unique, as two owners may choose the same.
+
+        A training's may run beside a prediction with the same id.
+        """
+        if self.kind == "train":
+            return f"+/{self.owner}/{self.id}"  # no owner's name has a slash or begins with a plus
+        is_alone = not self.owner and "/" not in self.id
         return self.id if is_alone else f"{self.owner}/{self.id}"
 
     @property

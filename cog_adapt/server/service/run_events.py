@@ -46,7 +46,8 @@ class RunEvents:
 
     def on_ready(self, worker: Worker, report: Ready, *, is_again: bool) -> None:
         """Fill the slots of a worker."""
-        self._observer.set_up(report.self_test, is_again=is_again, worker=worker.place.name)
+        if self._slots.owns(worker):
+            self._observer.set_up(report.self_test, is_again=is_again, worker=worker.place.name)
         self._slots.advance()
 
     def on_setup_failed(self, worker: Worker, error: str) -> None:
@@ -101,13 +102,14 @@ class RunEvents:
 
     def on_exit(self, worker: Worker, cause: str) -> None:
         """Fail the predictions of a worker that is gone, unless they may run again."""
-        if worker.state in ("crashed", "defunct"):
+        if worker.state in ("crashed", "defunct") and self._slots.owns(worker):
             self._observer.crashed(worker.place.name)
         self._slots.placement.on_exit(worker)
-        for prediction in reversed(list(worker.running.values())):
+        for prediction in reversed(self._slots.running_on(worker)):
             self._end_or_requeue(worker, prediction, cause)
         self._slots.fail_waiting_if_given_up()
-        if self._slots.waiting and self._slots.is_set_up_in_vain:
+        is_own = self._slots.owns(worker)
+        if is_own and self._slots.waiting and self._slots.is_set_up_in_vain:
             worker.start()  # requests that came between the worker's failure and its end
         self._slots.advance()
 

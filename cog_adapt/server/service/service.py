@@ -55,8 +55,9 @@ class PredictionService:
         self.records = records
         self.recorder = recorder
         self.main = dispatchers[mode]
-        for kind, dispatcher in dispatchers.items():
-            dispatcher.beside = None if kind == mode else self.main
+        for dispatcher in dispatchers.values():
+            if dispatcher is not self.main and not settings.strict_cog:
+                dispatcher.join(self.main)
         self._recovery = Recovery(
             dispatchers=dispatchers, records=records, recorder=recorder, is_possible=self._may_run
         )

@@ -1,12 +1,12 @@
 """The slots of workers, and the bounded queue of predictions that wait for one."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cog_adapt.owner_bytes import turns_of_one
 from cog_adapt.server.errors import AtCapacity, QueueFull
-from cog_adapt.server.protocol import Finished
+from cog_adapt.server.protocol import Finished, Kind
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.placement import Placement
 from cog_adapt.server.service.prediction import Prediction, encode
@@ -100,7 +100,10 @@ class Slots:
         end: ends a prediction.
 
     Attributes:
-        workers: in the order of their places.
+        kind: of the predictions.
+        own: the workers of this kind, in the order of their places.
+        hosts: the workers of the other kind, which run these predictions too if they can.
+        neighbours: the slots of other kinds whose predictions run on the same workers.
         placement: chooses the worker of a prediction.
         waiting: predictions without a slot.
     """
@@ -115,10 +118,39 @@ class Slots:
         self._recorder = recorder
         self._observer = observer
         self._end = end
-        self.workers: list[Worker] = []
+        self.kind: Kind = "predict"
+        self.own: list[Worker] = []
+        self.hosts: Sequence[Worker] = ()
+        self.neighbours: list[Slots] = []
         self.placement = Placement()
         self.waiting = Queue(most_waiting)
         self._is_closed = False
+
+    @property
+    def is_hosted(self) -> bool:
+        """Whether the workers of the other kind have the code of this kind too."""
+        described = (worker.description for worker in self.hosts)
+        return any(each is not None and each.serves_both for each in described)
+
+    @property
+    def workers(self) -> Sequence[Worker]:
+        """The workers that run what waits here."""
+        return self.hosts if self.is_hosted else self.own
+
+    @property
+    def all_workers(self) -> Sequence[Worker]:
+        """The workers on which something of this kind may run, from now or from before."""
+        return (*self.own, *self.hosts)
+
+    def owns(self, worker: Worker) -> bool:
+        """Return whether a worker is of this kind."""
+        return worker in self.own
+
+    def running_on(self, worker: Worker) -> list[Prediction]:
+        """Return the predictions of this kind that run on a worker."""
+        if not self.neighbours:
+            return list(worker.running.values())
+        return [each for each in worker.running.values() if each.request.kind == self.kind]
 
     @property
     def count(self) -> int:
@@ -129,11 +161,16 @@ class Slots:
     def excess(self, in_flight: int, owner: str) -> int:
         """Return the number of waiting predictions, less the slots that one more may have now."""
         on_workers = self._count_by_owner()
-        running = sum(on_workers.values())
-        free = self.count - running
+        free = self.count - sum(on_workers.values())
+        running = sum(self._count_own(worker) for worker in self.all_workers)
         if owner:
             free = min(free, self._most_of_one - on_workers.get(owner, 0))
         return in_flight - running - max(0, free)
+
+    def _count_own(self, worker: Worker) -> int:
+        beginning = worker.beginning.values()
+        is_own = (not self.neighbours or each.request.kind == self.kind for each in beginning)
+        return len(self.running_on(worker)) + sum(is_own)
 
     @property
     def _most_of_one(self) -> int:
@@ -153,6 +190,12 @@ class Slots:
         """Whether the setup of every worker has failed, so that none is left."""
         return all(worker.state == "setup failed" for worker in self.workers)
 
+    def advance_all(self) -> None:
+        """Start predictions, also those of other kinds that wait for the same slots."""
+        self.advance()
+        for each in self.neighbours:
+            each.advance()
+
     def advance(self) -> None:
         """Start predictions until all slots are taken or none waits.
 
@@ -163,7 +206,7 @@ class Slots:
             prediction = self.waiting.choose(self._count_by_owner(), self._most_of_one)
             if prediction is None:
                 break
-            worker = self.placement.choose(prediction, self.workers)
+            worker = self.placement.choose(prediction, self._offered)
             if worker is None:
                 break
             moved = True
@@ -175,7 +218,14 @@ class Slots:
 
     @property
     def _has_slot(self) -> bool:
-        return not self._is_closed and any(each.takes_work for each in self.workers)
+        return not self._is_closed and any(each.takes_work for each in self._offered)
+
+    @property
+    def _offered(self) -> Sequence[Worker]:
+        """The workers for what waits here; trainings leave each worker a slot for predictions."""
+        if not self.is_hosted:
+            return self.own
+        return [each for each in self.hosts if each.free_slots > 1]
 
     def _count_by_owner(self) -> Mapping[str, int]:
         """Count the predictions that run or begin on the workers, by owner."""
@@ -233,8 +283,8 @@ class Slots:
     def close(self, error: str) -> None:
         """Fail running predictions. Waiting ones stay in the records to run later, or fail too."""
         self._is_closed = True
-        for worker in self.workers:
-            for prediction in list(worker.running.values()):
+        for worker in self.all_workers:
+            for prediction in self.running_on(worker):
                 worker.cancel(prediction.run_id)
                 self._fail(prediction, error)
         self._fail_waiting_clients(error)

@@ -16,6 +16,7 @@ from cog_adapt.server.protocol import (
     Cancel,
     Described,
     Finished,
+    Kind,
     Log,
     Metric,
     Output,
@@ -92,6 +93,7 @@ class Worker:
         adapters: requests about adapters, and their answers.
         prefix: the prefix of the names of the worker's temporary files.
         open_process: a function that starts a process.
+        guests: receivers of the events of runs of another kind than the worker's.
     """
 
     def __init__(self, config: WorkerConfig, events: WorkerEvents, settings: Settings) -> None:
@@ -115,6 +117,7 @@ class Worker:
         self.pending = PendingRequests(self.send)
         self.adapters = AdapterLink(self.send)
         self.open_process: OpenProcess = WorkerProcess
+        self.guests: dict[Kind, WorkerEvents] = {}
         self._process: WorkerProcess | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -160,6 +163,7 @@ class Worker:
             input=request.input,
             context=request.context,
             prediction_id=request.id,
+            kind=request.kind if self.guests else None,
         )
         if not self.send(run):
             return False
@@ -203,7 +207,7 @@ class Worker:
     def on_report(self, report: Report) -> None:
         """Handle a report of the process."""
         if isinstance(report, _OF_A_RUN):
-            self._events.on_run_report(self, report)
+            self._events_of(report).on_run_report(self, report)
         elif isinstance(report, ANSWERS):
             self.pending.resolve(report)
         elif isinstance(report, AdapterReport):
@@ -214,6 +218,11 @@ class Worker:
             self.setup.add_log(report.data)
         elif self.state in _SETTING_UP:  # too late otherwise: it was stopped, or its time was over
             self._on_setup_report(report)
+
+    def _events_of(self, report: RunReport) -> WorkerEvents:
+        prediction = self.running.get(report.id)
+        kind = self._config.kind if prediction is None else prediction.request.kind
+        return self.guests.get(kind, self._events)
 
     def on_exit(self, cause: str) -> None:
         """Handle the exit of the process, which ended every run in it."""
@@ -226,6 +235,8 @@ class Worker:
         self.pending.cancel_all()
         self.adapters.on_exit()
         self._events.on_exit(self, cause)
+        for guest in self.guests.values():
+            guest.on_exit(self, cause)
 
     def _start(self) -> None:
         if self.state != "defunct":
@@ -246,6 +257,8 @@ class Worker:
             self._end_setup("ready")
             self._call_later(_STEADY_SECONDS, self.forgive_crashes)
             self._events.on_ready(self, report, is_again=is_again)
+            for guest in self.guests.values():
+                guest.on_ready(self, report, is_again=is_again)
         elif isinstance(report, SetupFailed):
             self.setup.self_test = report.self_test
             self._fail_setup(report.error)
