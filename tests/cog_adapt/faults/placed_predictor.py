@@ -1,12 +1,13 @@
 """A predictor that writes down which process runs what, and whose setup breaks on one device."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 
 import cog
 from cog import Input, Path
 
-from tests.cog_adapt.faults.recording_predictor import Predictor, note, obey
+from tests.cog_adapt.faults.recording_predictor import Predictor, Several, note, obey
 
 DEVICE = os.environ.get("CUDA_VISIBLE_DEVICES", "")
 
@@ -30,3 +31,13 @@ class Placed(Predictor):
         yield DEVICE
         getattr(self, action)(seconds)
         note("ended", name)
+
+
+class Both(Several):
+    """One object that predicts and trains."""
+
+    async def train(self, name: str = Input()) -> str:
+        note("begun", name)
+        while not os.path.exists("open"):
+            await asyncio.sleep(0.005)
+        return f"{name} {os.getpid()}"

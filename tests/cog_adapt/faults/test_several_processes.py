@@ -28,9 +28,9 @@ def start(cluster: Cluster):
     """Starts a server with a model process for each of two devices."""
     shutil.copy(Path(__file__).parent / "placed_predictor.py", cluster.folder)
 
-    def begin(until="READY", **env):
+    def begin(predict="placed_predictor.py:Placed", train=None, until="READY", **env):
         devices = {"MODEL_PROCESSES": "auto", "CUDA_VISIBLE_DEVICES": ",".join(DEVICES)}
-        server = cluster.start("placed_predictor.py:Placed", env=devices | env, until=until)
+        server = cluster.start(predict, train=train, env=devices | env, until=until)
         if until == "READY" and not (cluster.folder / "setup-6").exists():
             wait_until(lambda: "degraded" not in server.get("/readyz").json(), SECONDS)
         return server
@@ -131,6 +131,26 @@ def test_a_setup_that_fails_leaves_its_worker_out_by_name_and_fails_nothing(star
     assert [each["worker"] for each in figures] == ["0", "1"]
     assert "setup failed" in server.text()
     assert len(cluster.book("places")) == 2  # no request has started the failed one again
+
+
+def test_trainings_run_in_the_same_processes_if_one_object_predicts_and_trains(start, cluster):
+    both = "placed_predictor.py:Both"
+    server = start(both, train=both, COG_MAX_CONCURRENCY="2")
+    workers = server.workers()
+    with cluster.clients(2) as pool:
+        submit(server, "prediction", action="gate")
+        cluster.until_begun("prediction")
+        found = [
+            pool.submit(server.request, "POST", "/trainings", {"input": {"name": name}})
+            for name in ("first", "second")
+        ]
+        cluster.until_begun("first")
+        assert server.workers() == workers
+        cluster.open_gate()
+        done = [each.result(SECONDS).json() for each in found]
+    assert [each["status"] for each in done] == ["succeeded", "succeeded"]
+    assert {int(each["output"].split()[1]) for each in done} <= {*workers}
+    assert statuses(server, "prediction") == {"prediction": "succeeded"}
 
 
 def test_where_no_setup_succeeds_nothing_is_served(start, cluster):
