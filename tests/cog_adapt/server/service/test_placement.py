@@ -66,12 +66,14 @@ def test_the_same_examples_go_where_they_are_learnt(play, field):
         harness.several(2, slots=3)
         await submit(harness, "a", **{field: ROWS})
         await submit(harness, "b", **{field: ROWS}, text="another")
-        await submit(harness, "c", **{field: [*ROWS, *ROWS]})
-        await submit(harness, "d", owner="ann", **{field: ROWS})
-        assert running(harness) == [["a", "b"], ["c", "d"]]
-        await submit(harness, "e", **{field: ROWS})
-        await submit(harness, "f", **{field: ROWS})  # nothing waits for a slot where they are
-        assert running(harness) == [["a", "b", "e"], ["c", "d", "f"]]
+        await submit(harness, "c", **{field: ROWS})  # though the other worker has nothing to do
+        assert running(harness) == [["a", "b", "c"], []]
+        await submit(harness, "d", **{field: ROWS})  # nothing waits for a slot where they are
+        assert running(harness) == [["a", "b", "c"], ["d"]]
+        end(harness, "b", "c", "d")
+        await submit(harness, "more", **{field: [*ROWS, *ROWS]})
+        await submit(harness, "theirs", owner="ann", **{field: ROWS})
+        assert running(harness) == [["a", "theirs"], ["more"]]
 
     play(scene)
 

@@ -167,6 +167,7 @@ def test_a_failed_setup_of_one_of_two_workers_leaves_what_waits_to_the_other(pla
         waiting = await harness.submit("waiting", durable=False)
         first.on_report(SetupFailed("no memory on the device"))
         assert waiting.status == "starting"
+        harness.model.exited.set()
         first.on_exit("was stopped")
         harness.dispatcher.start()  # as each request does
         assert (first.state, second.state) == ("setup failed", "starting")
