@@ -96,6 +96,7 @@ class Dispatcher:
         self._main = main
         self.slots.hosts = main.slots.own
         self.slots.neighbours, main.slots.neighbours = [main.slots], [self.slots]
+        self.slots.is_shared = main.slots.is_shared = True
         for worker in main.workers:
             worker.guests[self.kind] = self._events
 

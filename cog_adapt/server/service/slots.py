@@ -1,22 +1,22 @@
 """The slots of workers, and the bounded queue of predictions that wait for one."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from cog_adapt.owner_bytes import turns_of_one
 from cog_adapt.server.errors import AtCapacity, QueueFull
-from cog_adapt.server.protocol import Finished, Kind
+from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.placement import Placement
 from cog_adapt.server.service.prediction import Prediction, encode
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.worker import Worker
+from cog_adapt.server.service.worker_pool import WorkerPool
 
 _AT_CAPACITY = "At capacity - all prediction slots busy"
 _MOST_POSITIONS = 100
 _FEWEST_SECONDS_TO_WAIT = 1
-_USELESS = ("setup failed", "defunct")
 
 
 class Queue(deque[Prediction]):
@@ -90,7 +90,7 @@ class Queue(deque[Prediction]):
             _publish(prediction, place)
 
 
-class Slots:
+class Slots(WorkerPool):
     """The workers of a dispatcher, and the queue before them.
 
     Args:
@@ -100,9 +100,6 @@ class Slots:
         end: ends a prediction.
 
     Attributes:
-        kind: of the predictions.
-        own: the workers of this kind, in the order of their places.
-        hosts: the workers of the other kind, which run these predictions too if they can.
         neighbours: the slots of other kinds whose predictions run on the same workers.
         placement: chooses the worker of a prediction.
         waiting: predictions without a slot.
@@ -118,77 +115,25 @@ class Slots:
         self._recorder = recorder
         self._observer = observer
         self._end = end
-        self.kind: Kind = "predict"
-        self.own: list[Worker] = []
-        self.hosts: Sequence[Worker] = ()
+        super().__init__()
         self.neighbours: list[Slots] = []
         self.placement = Placement()
         self.waiting = Queue(most_waiting)
         self._is_closed = False
 
-    @property
-    def is_hosted(self) -> bool:
-        """Whether the workers of the other kind have the code of this kind too."""
-        described = (worker.description for worker in self.hosts)
-        return any(each is not None and each.serves_both for each in described)
-
-    @property
-    def workers(self) -> Sequence[Worker]:
-        """The workers that run what waits here."""
-        return self.hosts if self.is_hosted else self.own
-
-    @property
-    def all_workers(self) -> Sequence[Worker]:
-        """The workers on which something of this kind may run, from now or from before."""
-        return (*self.own, *self.hosts)
-
-    def owns(self, worker: Worker) -> bool:
-        """Return whether a worker is of this kind."""
-        return worker in self.own
-
-    def running_on(self, worker: Worker) -> list[Prediction]:
-        """Return the predictions of this kind that run on a worker."""
-        if not self.neighbours:
-            return list(worker.running.values())
-        return [each for each in worker.running.values() if each.request.kind == self.kind]
-
-    @property
-    def count(self) -> int:
-        """The number of predictions that may run at once."""
-        usable = [each for each in self.workers if each.state not in _USELESS]
-        return sum(worker.slots for worker in usable or self.workers)
-
     def excess(self, in_flight: int, owner: str) -> int:
         """Return the number of waiting predictions, less the slots that one more may have now."""
         on_workers = self._count_by_owner()
         free = self.count - sum(on_workers.values())
-        running = sum(self._count_own(worker) for worker in self.all_workers)
+        running = sum(self.count_own(worker) for worker in self.all_workers)
         if owner:
             free = min(free, self._most_of_one - on_workers.get(owner, 0))
         return in_flight - running - max(0, free)
-
-    def _count_own(self, worker: Worker) -> int:
-        beginning = worker.beginning.values()
-        is_own = (not self.neighbours or each.request.kind == self.kind for each in beginning)
-        return len(self.running_on(worker)) + sum(is_own)
 
     @property
     def _most_of_one(self) -> int:
         """The most slots of one owner: if there are many, a quarter is left for other owners."""
         return turns_of_one(self.count) if self.waiting.most else self.count
-
-    @property
-    def given_up(self) -> str | None:
-        """The reason why no worker will start again soon; None if one may."""
-        defunct = [worker for worker in self.workers if worker.state == "defunct"]
-        if not defunct or any(worker.state not in _USELESS for worker in self.workers):
-            return None
-        return f"the model process has given up: {defunct[0].last_crash}"
-
-    @property
-    def is_set_up_in_vain(self) -> bool:
-        """Whether the setup of every worker has failed, so that none is left."""
-        return all(worker.state == "setup failed" for worker in self.workers)
 
     def advance_all(self) -> None:
         """Start predictions, also those of other kinds that wait for the same slots."""
@@ -206,7 +151,7 @@ class Slots:
             prediction = self.waiting.choose(self._count_by_owner(), self._most_of_one)
             if prediction is None:
                 break
-            worker = self.placement.choose(prediction, self._offered)
+            worker = self.placement.choose(prediction, self.offered)
             if worker is None:
                 break
             moved = True
@@ -218,14 +163,7 @@ class Slots:
 
     @property
     def _has_slot(self) -> bool:
-        return not self._is_closed and any(each.takes_work for each in self._offered)
-
-    @property
-    def _offered(self) -> Sequence[Worker]:
-        """The workers for what waits here; trainings leave each worker a slot for predictions."""
-        if not self.is_hosted:
-            return self.own
-        return [each for each in self.hosts if each.free_slots > 1]
+        return not self._is_closed and any(each.takes_work for each in self.offered)
 
     def _count_by_owner(self) -> Mapping[str, int]:
         """Count the predictions that run or begin on the workers, by owner."""

@@ -3,7 +3,8 @@
 import pytest
 
 from bench.report import Report
-from bench.scale import COLUMNS, PREDICTIONS, QUICK, Turn, adaptation, as_markdown, rows
+from bench.scale import COLUMNS, as_markdown, rows
+from bench.scale_client import PREDICTIONS, QUICK, Turn, adaptation
 from bench.serving_client import Tally
 
 

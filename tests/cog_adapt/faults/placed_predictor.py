@@ -1,6 +1,5 @@
 """A predictor that writes down which process runs what, and whose setup breaks on one device."""
 
-import asyncio
 import os
 from collections.abc import Iterator
 
@@ -37,7 +36,6 @@ class Both(Several):
     """One object that predicts and trains."""
 
     async def train(self, name: str = Input()) -> str:
-        note("begun", name)
-        while not os.path.exists("open"):
-            await asyncio.sleep(0.005)
+        async for _ in self.run(name, "gate"):
+            pass
         return f"{name} {os.getpid()}"
