@@ -78,6 +78,7 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.bounded_rate --output docs/results/bounded-rate.json
 	@$(BIN)/python -m bench.neighbours --output docs/results/neighbours.json
 	@$(BIN)/python -m bench.serving --output docs/results/serving.json
+	@$(BIN)/python -m bench.scale --output docs/results/scale.json
 	@$(BIN)/python -m bench.health --output docs/results/health.json
 	@$(BIN)/python -m bench.recovery --output docs/results/recovery.json
 
@@ -104,6 +105,7 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.estimates --quick
 	@$(BIN)/python -m bench.neighbours --quick
 	@$(BIN)/python -m bench.serving --quick
+	@$(BIN)/python -m bench.scale --quick
 	@$(BIN)/python -m bench.health --quick
 	@$(BIN)/python -m bench.recovery --quick
 	@$(BIN)/python -m bench.bounded_rate --quick

@@ -1,4 +1,4 @@
-"""How much memory and disk this process may have, from which budgets are computed."""
+"""How much memory, how many cores and how much disk this process may have."""
 
 import functools
 import os
@@ -8,11 +8,15 @@ from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
+MEMORY_SHARERS = "MEMORY_SHARERS"  # the variable that a server sets for its model processes
+_CORES_QUOTA = _CGROUPS / "cpu.max"
 
 
 @functools.cache
 def memory_bytes(cgroups: Path = _CGROUPS, own_cgroups: Path = _OWN_CGROUPS) -> int:
     """Return the machine's memory, or the least limit of the cgroups that this process is in.
+
+    Of model processes that share it each gets an equal part.
 
     Args:
         cgroups: the folder of all cgroups.
@@ -26,7 +30,7 @@ def memory_bytes(cgroups: Path = _CGROUPS, own_cgroups: Path = _OWN_CGROUPS) -> 
             continue
         if text.isdecimal():  # `max` means no limit
             limits.append(int(text))
-    return min(limits)
+    return min(limits) // int(os.environ.get(MEMORY_SHARERS, "1"))
 
 
 def _limit_files(cgroups: Path, own_cgroups: Path) -> Iterator[Path]:
@@ -41,6 +45,16 @@ def _limit_files(cgroups: Path, own_cgroups: Path) -> Iterator[Path]:
         _, _, path = line.split(":", 2)
         own = cgroups / path.lstrip("/")
         yield from (level / "memory.max" for level in (own, *own.parents) if level != cgroups)
+
+
+def cores(quota: Path = _CORES_QUOTA) -> int:
+    """Return the number of cores for this process: by affinity and by the container's quota."""
+    allowed = len(os.sched_getaffinity(0))
+    try:
+        most, period = quota.read_text().split()
+        return max(1, min(allowed, int(most) // int(period)))
+    except (OSError, ValueError):  # no container, or "max"
+        return allowed
 
 
 def free_disk_bytes(folder: Path) -> int:

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
@@ -30,6 +30,7 @@ from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.observer import Observer
+from cog_adapt.server.service.places import places_of
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
@@ -38,7 +39,7 @@ from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.temp_files import remove_old_temp_files
 from cog_adapt.server.uploads import Uploads
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
-from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.config import Place, WorkerConfig
 
 _PRUNE_SECONDS = 600.0
 _LEAST_PRUNE_SECONDS = 5.0
@@ -59,6 +60,7 @@ class Launch:
         metrics: counted from the first request on.
         shut_down: ends the server.
         url: where the other servers of the database ask this one; None: they cannot.
+        places: one for each worker of this kind; `create_app` sets them.
     """
 
     configs: dict[Kind, WorkerConfig]
@@ -67,6 +69,7 @@ class Launch:
     metrics: Metrics
     shut_down: Callable[[], None]
     url: str | None = None
+    places: Sequence[Place] = (Place(),)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -79,11 +82,12 @@ def create_app(settings: Settings) -> FastAPI:
         ConfigError: a setting cannot be used.
     """
     traces, egress = PredictionTraces.from_environment(), Egress(settings.egress_allow)
+    places = places_of(settings.model_processes, settings.memory_share)
     signer = WebhookSigner("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        started: Launch = app.state.launch
+        started = replace(app.state.launch, places=places)
         await started.records.register(started.url)
         budgets = MemoryBudgets.of(settings)
         webhooks = Webhooks(
@@ -159,11 +163,20 @@ def _service(
     recorder = PredictionRecorder(
         records=started.records, webhooks=webhooks, announcer=announcer, observer=observer
     )
+    if len(started.places) > 1:
+        others = [kind for kind in started.configs if kind != started.mode]
+        started.metrics.of_workers.name([*(place.name for place in started.places), *others])
     for budget in budgets:
         started.metrics.watch(budget)
     dispatchers = {
         kind: Dispatcher(
-            config=config, recorder=recorder, observer=observer, settings=settings, budgets=budgets
+            configs=[replace(config, place=place) for place in started.places]
+            if kind == started.mode
+            else [replace(config, place=Place(kind if len(started.places) > 1 else ""))],
+            recorder=recorder,
+            observer=observer,
+            settings=settings,
+            budgets=budgets,
         )
         for kind, config in started.configs.items()
     }

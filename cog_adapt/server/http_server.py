@@ -100,8 +100,8 @@ class Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         if self.links is not None and not self.should_exit:
-            worker = parts_in(self._app).service.worker
-            self._screen = asyncio.create_task(say_outcome(worker, self.links, sys.stderr))
+            workers = parts_in(self._app).service.workers
+            self._screen = asyncio.create_task(say_outcome(workers, self.links, sys.stderr))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Apply one limit to open requests and to work without waiting clients."""

@@ -45,12 +45,14 @@ class Run(_Message, frozen=True):
         context: the request's; if API keys are set, it names the key's owner under OWNER_KEY, and
             has ADMIN_KEY for an admin.
         prediction_id: the client's id; two owners may choose the same. Empty: `id`.
+        kind: of the code to run; None: the kind that the worker was started for.
     """
 
     id: str
     input: bytes
     context: dict[str, str]
     prediction_id: str = ""
+    kind: Kind | None = None
 
     @property
     def owner(self) -> str:
@@ -113,11 +115,13 @@ class Described(_Message, frozen=True):
         schema: the OpenAPI document as JSON.
         concurrency: of `@cog.concurrent`; 1 without it.
         is_async: whether run() is a coroutine or an async generator.
+        serves_both: whether one object, once set up, predicts and trains in several slots.
     """
 
     schema: bytes
     concurrency: int
     is_async: bool
+    serves_both: bool = False
 
 
 class Ready(_Message, frozen=True):

@@ -18,7 +18,7 @@ from pydantic_settings import (
 
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.platform_settings import PlatformSettings
+from cog_adapt.server.process_settings import ProcessSettings
 from cog_adapt.shared_settings import refusals
 
 COGFILE = Path("cog.yaml")
@@ -52,7 +52,7 @@ class _CogfileSource(PydanticBaseSettingsSource):
         return {name: value for name, value in values.items() if value not in (None, "")}
 
 
-class Settings(PlatformSettings):
+class Settings(ProcessSettings):
     """Every setting of the server; a field is the variable of its name in capitals."""
 
     model_config = SettingsConfigDict(extra="ignore")

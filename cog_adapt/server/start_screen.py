@@ -1,7 +1,7 @@
 """Says on a terminal that the server is ready, and where; or that its setup failed."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 import msgspec
@@ -17,23 +17,26 @@ correct the cause, and start the server again. `python -m cog_adapt doctor` says
 """
 
 
-async def say_outcome(worker: Worker, links: Mapping[str, str], stream: TextIO) -> None:
-    """Wait for the end of a worker's first setup, and write what came of it.
+async def say_outcome(workers: Sequence[Worker], links: Mapping[str, str], stream: TextIO) -> None:
+    """Wait for the end of each worker's first setup, and write what came of them.
 
     Args:
-        worker: the worker that starts with the server.
+        workers: those that start with the server.
         links: the addresses to show once it is ready, by their names.
         stream: the terminal.
     """
-    while worker.state in ("idle", "starting"):
+    while any(each.state in ("idle", "starting") for each in workers):
         await asyncio.sleep(_PAUSE)
-    stream.write(_FAILED if worker.ready is None else _ready_lines(worker, links))
+    usable = [each for each in workers if each.ready is not None]
+    stream.write(_ready_lines(usable, len(workers), links) if usable else _FAILED)
     stream.flush()
 
 
-def _ready_lines(worker: Worker, links: Mapping[str, str]) -> str:
-    setup, ready = worker.setup, worker.ready
+def _ready_lines(usable: Sequence[Worker], count: int, links: Mapping[str, str]) -> str:
+    setup, ready = usable[0].setup, usable[0].ready
     report = msgspec.json.decode(ready.self_test) if ready and ready.self_test else None
     seconds = (setup.completed_at or setup.started_at) - setup.started_at
     said = f"after {seconds.total_seconds():.1f} s; {_WORDS[outcome(report)]}"
+    if count > 1:
+        said += f"; {len(usable)} of {count} model processes serve"
     return "".join(f"{name:<9}{each}\n" for name, each in {"ready": said, **links}.items())

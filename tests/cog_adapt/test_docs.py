@@ -18,7 +18,7 @@ DOCS = ROOT / "docs"
 ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text()
 WRITTEN = (
     *("ARCHITECTURE", "adapters", "operations", "predictor-protocol", "security"),
-    *("self-test", "settings", "supervision", "transcript"),
+    *("self-test", "settings", "supervision", "transcript", "workers"),
 )
 NO_WORDS = re.compile(r"\b(desks?|lanes?|clinics?|shel(f|ves)|journals?|told|wish(es)?)\b", re.I)
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import torch
 
-_CGROUP = Path("/sys/fs/cgroup/cpu.max")
+from cog_adapt.machine import cores
+
 _MOST_RUNNERS = 256
 logger = logging.getLogger(__name__)
 
@@ -36,16 +37,6 @@ def share_cores(environment: Mapping[str, str] = os.environ, folder: Path | None
         runners,
     )
     return threads
-
-
-def cores(quota: Path = _CGROUP) -> int:
-    """Return the number of cores for this process: by affinity and by the container's quota."""
-    allowed = len(os.sched_getaffinity(0))
-    try:
-        most, period = quota.read_text().split()
-        return max(1, min(allowed, int(most) // int(period)))
-    except (OSError, ValueError):  # no container, or "max"
-        return allowed
 
 
 @functools.cache

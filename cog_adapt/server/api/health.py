@@ -1,6 +1,7 @@
 """The endpoints about the server itself."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter
@@ -21,9 +22,10 @@ from cog_adapt.server.api.shapes import (
 )
 from cog_adapt.server.errors import NotFound, NotReady, SelfTestError, SelfTestTimeout
 from cog_adapt.server.protocol import AskSelfTest, SelfTested
-from cog_adapt.server.service.figures import read_gauges
+from cog_adapt.server.service.gauges import read_gauges
 from cog_adapt.server.service.health import HealthMonitor, versions
 from cog_adapt.server.service.self_test import outcome
+from cog_adapt.server.service.worker import Worker
 
 _SELF_TEST_SECONDS = 600.0
 _READ = ["GET", "HEAD"]
@@ -113,20 +115,26 @@ async def self_test(monitor: MonitorDep) -> Response:
 )
 async def run_self_test(service: ServiceDep, monitor: MonitorDep, metrics: MetricsDep) -> Response:
     """Run the gradient self-test again, between two steps of running work."""
-    if service.worker.state != "ready":
+    ready = [worker for worker in service.workers if worker.state == "ready"]
+    if not ready:
         raise NotReady("the model is not ready; see GET /health-check.")
-    try:
-        answer: SelfTested = await service.worker.pending.ask(
-            AskSelfTest(), SelfTested, _SELF_TEST_SECONDS
-        )
-    except TimeoutError as error:
-        raise SelfTestTimeout(f"no self-test within {_SELF_TEST_SECONDS:g} s.") from error
-    if answer.error is not None:
-        raise SelfTestError(f"the self-test could not be run: {answer.error}")
-    if answer.report is not None:
-        monitor.self_test = msgspec.json.decode(answer.report)
-        metrics.self_test(outcome(monitor.self_test))
+    for worker, report in zip(ready, await asyncio.gather(*map(_test, ready)), strict=True):
+        if report is not None:
+            monitor.self_tests[worker] = report
+            metrics.of_workers.self_test(outcome(report), worker.place.name)
     return _latest(monitor)
+
+
+async def _test(worker: Worker) -> dict[str, Any] | None:
+    """Run the self-test of one worker; return its report, or None without a ModelRunner."""
+    of = f" of worker {worker.place.name}" if worker.place.name else ""
+    try:
+        answer: SelfTested = await worker.pending.ask(AskSelfTest(), SelfTested, _SELF_TEST_SECONDS)
+    except TimeoutError as error:
+        raise SelfTestTimeout(f"no self-test{of} within {_SELF_TEST_SECONDS:g} s.") from error
+    if answer.error is not None:
+        raise SelfTestError(f"the self-test{of} could not be run: {answer.error}")
+    return None if answer.report is None else msgspec.json.decode(answer.report)
 
 
 def _latest(monitor: HealthMonitor) -> Response:
@@ -139,8 +147,9 @@ def _latest(monitor: HealthMonitor) -> Response:
 @router.api_route("/metrics", methods=_READ, response_class=PlainTextResponse)
 async def metrics(request: Request, service: ServiceDep, numbers: MetricsDep) -> Response:
     """Return numbers for Prometheus."""
-    if service.worker.state == "ready":
-        numbers.gauges(await read_gauges(service.worker))
+    ready = [worker for worker in service.workers if worker.state == "ready"]
+    for worker, values in zip(ready, await asyncio.gather(*map(read_gauges, ready)), strict=True):
+        numbers.of_workers.gauges(values, worker.place.name)
     dispatchers = service.dispatchers.values()
     numbers.queued(sum(len(each.waiting) for each in dispatchers))
     numbers.running(sum(len(worker.running) for each in dispatchers for worker in each.workers))

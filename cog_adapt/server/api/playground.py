@@ -12,7 +12,8 @@ from cog_adapt.server.api.page import origin_of
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import ExampleRequest, ServerFigures, refusals
 from cog_adapt.server.middleware.keys import SCOPES
-from cog_adapt.server.service.figures import figures_of, read_gauges
+from cog_adapt.server.service.figures import figures_of
+from cog_adapt.server.service.gauges import sum_gauges
 from cog_adapt.server.service.health import versions
 
 _READ = ["GET", "HEAD"]
@@ -44,7 +45,7 @@ async def server(request: Request, service: ServiceDep, monitor: MonitorDep) -> 
             "owner": key.owner if key else "",
             "scopes": [scope for scope in SCOPES if key is None or key.opens(scope)],
         },
-        "model": await read_gauges(service.worker),
+        "model": await sum_gauges(service.workers),
         "files": origin_of(parts_of(request).upload_url),
         "versions": versions(),
     }

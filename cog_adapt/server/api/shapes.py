@@ -107,6 +107,9 @@ class Readiness(BaseModel):
     user_healthcheck_error: _Left[str] = None
     self_test: _Left[str] = None
     records: _Left[str] = None
+    degraded: _Left[list[str]] = Field(
+        None, description="Of several model processes those that do not serve, each with its reason"
+    )
 
 
 class Report(BaseModel):
@@ -161,6 +164,8 @@ class WorkerFigures(BaseModel):
     """A worker, and the queue before it."""
 
     kind: Literal["predict", "train"]
+    worker: _Left[str] = Field(None, description="Its name where there are several")
+    device: _Left[_Maybe[str]] = None
     state: Literal["idle", "starting", "ready", "setup failed", "crashed", "defunct", "stopped"]
     slots: int
     running: int

@@ -127,7 +127,7 @@ def version_of(service: PredictionService) -> str:
     Raises:
         NotReady: the code is not loaded yet.
     """
-    description = service.worker.description
+    description = service.description
     if description is None:
         raise NotReady(service.why_not_ready)
     code = _code_of(service)

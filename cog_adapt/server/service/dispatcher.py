@@ -11,8 +11,9 @@ import structlog
 
 from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.errors import BudgetSpent, DiskFull, IdInUse, NotReady, TooLarge
-from cog_adapt.server.protocol import Finished
+from cog_adapt.server.protocol import Finished, Kind
 from cog_adapt.server.service.event_cache import EventCache
+from cog_adapt.server.service.gauges import read_gauges
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec, now
 from cog_adapt.server.service.recorder import PredictionRecorder
@@ -23,6 +24,8 @@ from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
 
 _CACHE_BYTES = 2**26
+# of workers that have never served, or no longer: those first that may serve soon
+_ORDER = ("ready", "crashed", "starting", "idle", "defunct", "setup failed", "stopped")
 log = structlog.get_logger()
 
 
@@ -30,7 +33,7 @@ class Dispatcher:
     """Serves predictions of one kind.
 
     Args:
-        config: the code that its workers load.
+        configs: the code that its workers load, and the place of each; at least one.
         recorder: records every change.
         observer: counts and traces every change.
         settings: limits.
@@ -43,13 +46,13 @@ class Dispatcher:
 
     def __init__(
         self,
-        config: WorkerConfig,
+        configs: Sequence[WorkerConfig],
         recorder: PredictionRecorder,
         observer: Observer,
         settings: Settings,
         budgets: MemoryBudgets,
     ) -> None:
-        self.kind = config.kind
+        self.kind = configs[0].kind
         self._recorder = recorder
         self._observer = observer
         self._settings = settings
@@ -62,15 +65,18 @@ class Dispatcher:
             end=self.end,
             drop=self.drop_moved,
         )
-        events = RunEvents(
+        self.slots.kind = self.kind
+        self._events = RunEvents(
             slots=self.slots,
             recorder=recorder,
             observer=observer,
             end=self.end,
             answers=budgets.answers,
         )
-        self.slots.workers.append(Worker(config, events, settings))
+        self.slots.own += [Worker(config, self._events, settings) for config in configs]
         self.predictions: dict[tuple[str, str, str], Prediction] = {}
+        self._main: Dispatcher | None = None
+        self._saying: asyncio.Task[None] | None = None
         most_cached = 0 if settings.strict_cog else int(min(_CACHE_BYTES, budgets.events.most))
         self.event_cache = EventCache(most_cached, budgets.events)
 
@@ -81,18 +87,34 @@ class Dispatcher:
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """The workers; today there is one."""
-        return self.slots.workers
+        """The workers of this kind, in the order of their configurations."""
+        return self.slots.own
 
     @property
     def lead(self) -> Worker:
-        """The worker whose setup, schema and health represent all."""
-        return self.workers[0]
+        """The worker whose state represents all: the first of those that serve best."""
+        return min(self.workers, key=lambda each: (not each.is_usable, _ORDER.index(each.state)))
+
+    def join(self, main: "Dispatcher") -> None:
+        """Use the slots of another dispatcher's workers if these have the code of this kind too."""
+        self._main = main
+        self.slots.hosts = main.slots.own
+        self.slots.neighbours, main.slots.neighbours = [main.slots], [self.slots]
+        self.slots.is_shared = main.slots.is_shared = True
+        for worker in main.workers:
+            worker.guests[self.kind] = self._events
 
     def start(self) -> None:
-        """Start the workers, once; again if their setup has failed."""
+        """Start the workers, once; again if the setup of every worker has failed."""
+        if self.slots.is_hosted:
+            return
+        again = self.slots.is_set_up_in_vain
+        if self._main is not None and self.lead.state == "idle":
+            saying = _say_memory(self.kind, self._main.lead)
+            self._saying = asyncio.get_running_loop().create_task(saying)
         for worker in self.workers:
-            worker.start()
+            if again or worker.state == "idle":
+                worker.start()
 
     async def submit(self, request: PredictionSpec, *, is_recovered: bool = False) -> Prediction:
         """Accept a prediction: it runs, or waits for a slot.
@@ -169,9 +191,9 @@ class Dispatcher:
             self.end(prediction, Finished(prediction_id, "canceled"))
         elif not prediction.is_cancelled:  # a worker has the prediction, or its record is written
             prediction.is_cancelled = True
-            for worker in self.workers:
+            for worker in self.slots.all_workers:
                 worker.cancel(prediction.run_id)
-            insist_later(prediction, self.workers, self._settings.cancel_grace_seconds)
+            insist_later(prediction, self.slots.all_workers, self._settings.cancel_grace_seconds)
         return True
 
     def drop_moved(self, prediction: Prediction) -> None:
@@ -184,10 +206,10 @@ class Dispatcher:
         self._observer.moved(prediction)
         prediction.events.release()
         prediction.close()
-        self.slots.advance()
+        self.slots.advance_all()
 
     def _free(self, prediction: Prediction) -> None:
-        for worker in self.workers:
+        for worker in self.slots.all_workers:
             worker.running.pop(prediction.run_id, None)
         if self.predictions.pop(prediction.key, None) is not None:
             owner = prediction.request.owner
@@ -202,7 +224,15 @@ class Dispatcher:
         self._observer.finished(prediction)
         self.event_cache.add(prediction)
         prediction.close()
-        self.slots.advance()
+        self.slots.advance_all()
+
+
+async def _say_memory(kind: Kind, model: Worker) -> None:
+    """Log how much memory another process with the model takes: as much as the model's does now."""
+    values = {
+        name: int(size) for name, size in (await read_gauges(model)).items() if "memory" in name
+    }
+    log.info("a process of its own loads the model again, in as much memory", kind=kind, **values)
 
 
 def insist_later(prediction: Prediction, workers: Sequence[Worker], seconds: float) -> None:
@@ -211,7 +241,7 @@ def insist_later(prediction: Prediction, workers: Sequence[Worker], seconds: flo
     def insist() -> None:
         for worker in workers:
             if prediction.run_id in worker.running:
-                log.error("cancel had no effect", prediction_id=prediction.run_id, seconds=seconds)
+                log.error("cancel had no effect", prediction_id=prediction.id, seconds=seconds)
                 worker.replace(
                     "was killed, because a cancelled prediction in it did not end within "
                     f"{seconds:g} s (CANCEL_GRACE_SECONDS)"

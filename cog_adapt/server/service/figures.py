@@ -2,12 +2,9 @@
 
 from typing import Any
 
-from cog_adapt.server.protocol import AskGauges, Gauges
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.service.worker import Worker
-
-GAUGE_SECONDS = 0.5
 
 
 def figures_of(service: PredictionService) -> dict[str, Any]:
@@ -22,8 +19,10 @@ def figures_of(service: PredictionService) -> dict[str, Any]:
 
 
 def _of_worker(worker: Worker, dispatcher: Dispatcher) -> dict[str, Any]:
+    place = {"worker": worker.place.name, "device": worker.place.device}
     return {
         "kind": dispatcher.kind,
+        **(place if worker.place.name else {}),
         "state": worker.state,
         "slots": worker.slots,
         "running": len(worker.running),
@@ -36,14 +35,3 @@ def _of_worker(worker: Worker, dispatcher: Dispatcher) -> dict[str, Any]:
             "error": worker.setup.error,
         },
     }
-
-
-async def read_gauges(worker: Worker) -> dict[str, float]:
-    """Return a worker's own numbers; none if it does not answer at once."""
-    if worker.state != "ready":
-        return {}
-    try:
-        answer: Gauges = await worker.pending.ask(AskGauges(), Gauges, GAUGE_SECONDS)
-    except TimeoutError:
-        return {}
-    return answer.values

@@ -1,6 +1,8 @@
 """Reports the server's state: Cog's health check, liveness and readiness."""
 
+import asyncio
 import platform
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib.metadata import version
@@ -14,6 +16,7 @@ import structlog
 from cog_adapt.server.protocol import AskHealth, Health
 from cog_adapt.server.service.self_test import outcome
 from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.service.worker import Worker
 
 log = structlog.get_logger()
 USABLE = ("READY", "BUSY")
@@ -25,15 +28,22 @@ _TIMED_OUT = "Healthcheck failed: user-defined healthcheck timed out after 5.0 s
 
 
 class HealthMonitor:
-    """Reports the health of the service's main worker."""
+    """Reports the health of the service's workers; of several also by worker.
+
+    Attributes:
+        self_tests: the latest report of each worker's gradient self-test.
+    """
 
     def __init__(self, service: PredictionService) -> None:
         self._service = service
-        self.self_test: dict[str, Any] | None = None
+        self.self_tests: dict[Worker, dict[str, Any]] = {}
 
     async def report(self) -> dict[str, Any]:
         """Return the body of /health-check."""
-        complaint = await self._complaint() if self.status() in USABLE else None
+        complaints = await self._complaints() if self.status() in USABLE else {}
+        return self._report(complaints)
+
+    def _report(self, complaints: Mapping[Worker, str]) -> dict[str, Any]:
         worker, status = self._service.worker, self.status()
         setup: dict[str, Any] = {
             "started_at": _nanoseconds(worker.setup.started_at),
@@ -42,27 +52,32 @@ class HealthMonitor:
         if worker.setup.completed_at is not None:
             setup["completed_at"] = _nanoseconds(worker.setup.completed_at)
             setup["logs"] = worker.setup.logs
-        body = {"status": status, "setup": setup, "version": versions()} | self._further()
-        if status in USABLE and complaint is not None:
+        body = {"status": status, "setup": setup, "version": versions()} | self._further(complaints)
+        ready = [each for each in self._service.workers if each.state == "ready"]
+        if status in USABLE and complaints and complaints.keys() >= set(ready):
+            complaint = next(iter(complaints.values()))
             body |= {"status": "UNHEALTHY", "user_healthcheck_error": complaint}
         self._tell_kubernetes(is_ready=body["status"] in USABLE)
         return body
 
     def status(self) -> str:
         """Return Cog's word for the server's state, leaving out the user's own health check."""
-        service = self._service
-        state = service.worker.state
+        state = self._service.worker.state
         if state == "ready":
-            return "READY" if service.worker.free_slots else "BUSY"
+            ready = [each for each in self._service.workers if each.state == "ready"]
+            return "READY" if any(each.free_slots for each in ready) else "BUSY"
         if state == "setup failed":
             return "SETUP_FAILED"
         return "DEFUNCT" if state == "defunct" else "STARTING"
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether requests are accepted here, and if not, why."""
-        body = await self.report()
-        self_test = self.last_self_test()
-        passed = outcome(self_test) is not False
+        """Return whether requests are accepted here, and if not, why; and which workers are out."""
+        complaints = await self._complaints() if self.status() in USABLE else {}
+        body = self._report(complaints)
+        faults = self._faults(complaints)
+        workers = self._service.workers
+        usable = [each for each in workers if each.is_usable] or workers
+        passed = not all(map(self._has_failed, usable))
         fault = self._service.records.error
         ready = body["status"] in USABLE and passed and not (self._service.is_closing or fault)
         reasons = {
@@ -74,43 +89,83 @@ class HealthMonitor:
             reasons["self_test"] = "failed"
         if fault:
             reasons["records"] = fault
+        if faults:
+            reasons["degraded"] = faults
         return ready, {"ready": ready} | reasons
 
     def last_self_test(self) -> dict[str, Any] | None:
-        """Return the latest report of the gradient self-test, or None."""
-        failed = self._service.worker.setup.self_test
-        if failed is not None:
-            report: dict[str, Any] = msgspec.json.decode(failed)
-            return report
-        if self.self_test is None:
-            ready = self._service.worker.ready
-            if ready is not None and ready.self_test is not None:
-                self.self_test = msgspec.json.decode(ready.self_test)
-        return self.self_test
+        """Return the latest report of the gradient self-test, or None.
 
-    def _further(self) -> dict[str, Any]:
+        Of several workers it is the report of one that failed, else of the first, and names each
+        worker's result in `workers`.
+        """
+        workers = self._service.workers
+        reports = {each: report for each in workers if (report := self.self_test_of(each))}
+        if not reports:
+            return None
+        failed = [each for each in reports if outcome(reports[each]) is False]
+        shown = reports[failed[0] if failed else next(iter(reports))]
+        if len(workers) == 1:
+            return shown
+        results = [{"worker": each.place.name, **_shown(reports[each])} for each in reports]
+        return {**shown, "workers": results}
+
+    def self_test_of(self, worker: Worker) -> dict[str, Any] | None:
+        """Return the latest report of one worker's gradient self-test, or None."""
+        if worker.setup.self_test is not None:  # of a setup that failed
+            report: dict[str, Any] = msgspec.json.decode(worker.setup.self_test)
+            return report
+        if worker not in self.self_tests and worker.ready and worker.ready.self_test is not None:
+            self.self_tests[worker] = msgspec.json.decode(worker.ready.self_test)
+        return self.self_tests.get(worker)
+
+    def _has_failed(self, worker: Worker) -> bool:
+        return outcome(self.self_test_of(worker)) is False
+
+    def _faults(self, complaints: Mapping[Worker, str]) -> list[str]:
+        """Return a sentence for each of several workers that does not serve as it should."""
+        workers = self._service.workers
+        if len(workers) == 1:
+            return []
+        return [
+            f"{_name(each)}: {fault}"
+            for each in workers
+            if (fault := self._fault(each, complaints.get(each)))
+        ]
+
+    def _fault(self, worker: Worker, complaint: str | None) -> str | None:
+        if worker.state != "ready":
+            reason = worker.setup.error if worker.state == "setup failed" else worker.last_crash
+            return f"{worker.state}: {reason}" if reason else worker.state
+        return complaint or ("the self-test failed" if self._has_failed(worker) else None)
+
+    def _further(self, complaints: Mapping[Worker, str]) -> dict[str, Any]:
         """Return the fields that Cog's answer lacks."""
-        worker = self._service.worker
+        workers = self._service.workers
         further: dict[str, Any] = {}
-        if worker.crashes:
-            further = {"crashes": worker.crashes, "last_crash": worker.last_crash}
+        if crashes := sum(each.crashes for each in workers):
+            latest = max(workers, key=lambda each: each.crashed_at)
+            further = {"crashes": crashes, "last_crash": latest.last_crash}
         report = self.last_self_test()
         if report is not None:
-            shown = {name: report[name] for name in _SHOWN if name in report}
-            further["self_test"] = {"passed": report.get("passed")} | shown
+            further["self_test"] = _shown(report)
+        if len(workers) > 1 and not self._service.settings.strict_cog:
+            further["workers"] = [self._of_worker(each, complaints.get(each)) for each in workers]
         return further
 
-    async def _complaint(self) -> str | None:
-        ready = self._service.worker.ready
-        if ready is None or not ready.has_healthcheck:
-            return None
-        try:
-            answer: Health = await self._service.worker.pending.ask(
-                AskHealth(), Health, _HEALTHCHECK_SECONDS + 0.5
-            )
-        except TimeoutError:
-            return _TIMED_OUT
-        return answer.error
+    def _of_worker(self, worker: Worker, complaint: str | None) -> dict[str, Any]:
+        place = {"worker": worker.place.name, "device": worker.place.device}
+        shown = place | {"state": worker.state, "crashes": worker.crashes}
+        if fault := self._fault(worker, complaint):
+            shown["fault"] = fault
+        report = self.self_test_of(worker)
+        return shown if report is None else shown | {"self_test": _shown(report)}
+
+    async def _complaints(self) -> dict[Worker, str]:
+        """Return what the user's own health check says of each worker that it refuses."""
+        workers = [each for each in self._service.workers if each.state == "ready"]
+        answers = await asyncio.gather(*map(_complaint, workers))
+        return {each: said for each, said in zip(workers, answers, strict=True) if said is not None}
 
     def _tell_kubernetes(self, *, is_ready: bool) -> None:
         if not self._service.settings.kubernetes_service_host or _READY_FILE.exists() == is_ready:
@@ -123,6 +178,26 @@ class HealthMonitor:
                 _READY_FILE.unlink()
         except OSError as error:
             log.warning("Kubernetes cannot be told", file=str(_READY_FILE), error=str(error))
+
+
+async def _complaint(worker: Worker) -> str | None:
+    if worker.ready is None or not worker.ready.has_healthcheck:
+        return None
+    try:
+        answer: Health = await worker.pending.ask(AskHealth(), Health, _HEALTHCHECK_SECONDS + 0.5)
+    except TimeoutError:
+        return _TIMED_OUT
+    return answer.error
+
+
+def _shown(report: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {name: report[name] for name in _SHOWN if name in report}
+    return {"passed": report.get("passed")} | shown
+
+
+def _name(worker: Worker) -> str:
+    device = worker.place.device
+    return f"worker {worker.place.name}" + ("" if device is None else f" on device {device}")
 
 
 @cache

@@ -94,16 +94,17 @@ class Observer:
         self._metrics.finished(request.kind, "moved", {})
         log.info("taken by another server", prediction_id=request.id, kind=request.kind)
 
-    def crashed(self) -> None:
+    def crashed(self, worker: str = "") -> None:
         """Record the death of a worker."""
-        self._metrics.crashed()
+        self._metrics.of_workers.crashed(worker)
 
-    def set_up(self, self_test: bytes | None, *, is_again: bool) -> None:
+    def set_up(self, self_test: bytes | None, *, is_again: bool, worker: str = "") -> None:
         """Record that a worker is ready; `self_test` is its report, as JSON."""
         if is_again:
-            self._metrics.restarted()
+            self._metrics.of_workers.restarted(worker)
         if self_test is not None:
-            self._metrics.self_test(outcome(msgspec.json.decode(self_test)))
+            passed = outcome(msgspec.json.decode(self_test))
+            self._metrics.of_workers.self_test(passed, worker)
 
     def record_error(self) -> None:
         """Record that a final record could not be written in time."""

@@ -12,6 +12,7 @@ import msgspec
 from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, MetricMode
 from cog_adapt.server.schema.problems import Problem
+from cog_adapt.server.service.affinity import Affinity
 from cog_adapt.server.service.events import EventLog
 from cog_adapt.server.service.metric_values import put_metric
 from cog_adapt.server.service.output_blocks import add_item
@@ -104,8 +105,13 @@ class PredictionSpec(msgspec.Struct, frozen=True):
 
     @property
     def run_id(self) -> str:
-        """The worker's name for it: ids alone are not unique, as two owners may choose the same."""
-        is_alone = not self.owner and "/" not in self.id  # no owner's name has a slash
+        """The worker's name for it: ids alone are not unique, as two owners may choose the same.
+
+        A training's may run beside a prediction with the same id.
+        """
+        if self.kind == "train":
+            return f"+/{self.owner}/{self.id}"  # no owner's name has a slash or begins with a plus
+        is_alone = not self.owner and "/" not in self.id
         return self.id if is_alone else f"{self.owner}/{self.id}"
 
     @property
@@ -137,6 +143,7 @@ class Prediction:
         overflow: the reason for giving it up if its answer takes too much memory; else None.
         has_moved: whether another server has taken it: it ends here without an end.
         crashes: the number of worker crashes while it ran.
+        affinity: what makes one worker quicker than another; None until it has been read.
     """
 
     def __init__(self, request: PredictionSpec, history: int, events: Budget | None = None) -> None:
@@ -158,6 +165,7 @@ class Prediction:
         self.crashes = self.answer_bytes = 0
         self.overflow: str | None = None
         self.written: asyncio.Task[None] | None = None
+        self.affinity: Affinity | None = None
         self._accepted = time.monotonic()
         self.waited = 0.0
         self._begin()

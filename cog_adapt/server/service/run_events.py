@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
+from cog_adapt.server.adapter_messages import AdapterChanged
 from cog_adapt.server.budget import Budget
 from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready, RunReport
@@ -43,14 +44,21 @@ class RunEvents:
         self._end = end
         self._answers = answers
 
-    def on_ready(self, report: Ready, *, is_again: bool) -> None:
+    def on_ready(self, worker: Worker, report: Ready, *, is_again: bool) -> None:
         """Fill the slots of a worker."""
-        self._observer.set_up(report.self_test, is_again=is_again)
+        if self._slots.owns(worker):
+            self._observer.set_up(report.self_test, is_again=is_again, worker=worker.place.name)
         self._slots.advance()
 
-    def on_setup_failed(self, error: str) -> None:
-        """Fail the predictions that wait for a worker whose setup failed."""
-        self._slots.fail_waiting(f"Setup failed: {error}")
+    def on_setup_failed(self, worker: Worker, error: str) -> None:
+        """Fail the predictions that wait, unless another worker may run them."""
+        if self._slots.is_set_up_in_vain:
+            self._slots.fail_waiting(f"Setup failed: {error}")
+
+    def on_adapter_changed(self, worker: Worker, report: AdapterChanged) -> None:
+        """Remember which worker has an adapter."""
+        if len(self._slots.workers) > 1:
+            self._slots.placement.on_changed(worker, report)
 
     def on_run_report(self, worker: Worker, report: RunReport) -> None:
         """Apply a report to its prediction, unless the prediction has ended."""
@@ -94,13 +102,16 @@ class RunEvents:
 
     def on_exit(self, worker: Worker, cause: str) -> None:
         """Fail the predictions of a worker that is gone, unless they may run again."""
-        if worker.state in ("crashed", "defunct"):
-            self._observer.crashed()
-        for prediction in reversed(list(worker.running.values())):
+        if worker.state in ("crashed", "defunct") and self._slots.owns(worker):
+            self._observer.crashed(worker.place.name)
+        self._slots.placement.on_exit(worker)
+        for prediction in reversed(self._slots.running_on(worker)):
             self._end_or_requeue(worker, prediction, cause)
         self._slots.fail_waiting_if_given_up()
-        if self._slots.waiting:
+        is_own = self._slots.owns(worker)
+        if is_own and self._slots.waiting and self._slots.is_set_up_in_vain:
             worker.start()  # requests that came between the worker's failure and its end
+        self._slots.advance()
 
     def _end_or_requeue(self, worker: Worker, prediction: Prediction, cause: str) -> None:
         prediction.crashes += not worker.was_replaced

@@ -1,11 +1,12 @@
 """Serves predictions and trainings; finds the dispatcher of a kind and the runs in flight."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from cog_adapt.server.protocol import Kind
+from cog_adapt.server.protocol import Described, Kind
 from cog_adapt.server.records import Records
 from cog_adapt.server.schema.validation import InputValidator
 from cog_adapt.server.service.dispatcher import Dispatcher
@@ -55,6 +56,9 @@ class PredictionService:
         self.records = records
         self.recorder = recorder
         self.main = dispatchers[mode]
+        for dispatcher in dispatchers.values():
+            if dispatcher is not self.main and not settings.strict_cog:
+                dispatcher.join(self.main)
         self._sharing = WorkSharing(dispatchers, records.peers, self._may_begin, self.main)
         self._recovery = Recovery(
             dispatchers=dispatchers,
@@ -69,16 +73,18 @@ class PredictionService:
 
     @property
     def worker(self) -> Worker:
-        """The worker whose health and schema the server reports as its own."""
+        """The worker whose health the server reports as its own."""
         return self.main.lead
 
     @property
+    def workers(self) -> Sequence[Worker]:
+        """The workers that start with the server."""
+        return self.main.workers
+
+    @property
     def is_ready(self) -> bool:
-        """Whether setup has succeeded, now or before a crash that the worker recovers from."""
-        worker = self.worker
-        return worker.state in ("ready", "crashed") or (
-            worker.state == "starting" and worker.ready is not None
-        )
+        """Whether a setup has succeeded, now or before a crash that its worker recovers from."""
+        return any(worker.is_usable for worker in self.workers)
 
     @property
     def why_not_ready(self) -> str:
@@ -144,10 +150,15 @@ class PredictionService:
 
     def schema(self) -> dict[str, Any]:
         """Return the predictor's OpenAPI document; an empty one before the predictor is loaded."""
-        description = self.worker.description
-        if not self._document and description is not None:
-            self._document = msgspec.json.decode(description.schema)
+        if not self._document and self.description is not None:
+            self._document = msgspec.json.decode(self.description.schema)
         return self._document
+
+    @property
+    def description(self) -> Described | None:
+        """The facts from the predictor's code, by the first worker that has loaded the code."""
+        found = (worker.description for worker in self.workers)
+        return next((each for each in found if each is not None), None)
 
     def validator(self, kind: Kind) -> InputValidator:
         """Return the validator for inputs of a kind.

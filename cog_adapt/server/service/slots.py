@@ -8,9 +8,11 @@ from cog_adapt.owner_bytes import turns_of_one
 from cog_adapt.server.errors import AtCapacity, QueueFull
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.observer import Observer
+from cog_adapt.server.service.placement import Placement
 from cog_adapt.server.service.prediction import Prediction, encode
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.worker import Worker
+from cog_adapt.server.service.worker_pool import WorkerPool
 
 _AT_CAPACITY = "At capacity - all prediction slots busy"
 _MOST_POSITIONS = 100
@@ -88,7 +90,7 @@ class Queue(deque[Prediction]):
             _publish(prediction, place)
 
 
-class Slots:
+class Slots(WorkerPool):
     """The workers of a dispatcher, and the queue before them.
 
     Args:
@@ -99,7 +101,8 @@ class Slots:
         drop: forgets a prediction that another server has taken.
 
     Attributes:
-        workers: today one.
+        neighbours: the slots of other kinds whose predictions run on the same workers.
+        placement: chooses the worker of a prediction.
         waiting: predictions without a slot.
     """
 
@@ -115,20 +118,17 @@ class Slots:
         self._recorder = recorder
         self._observer = observer
         self._end = end
-        self.workers: list[Worker] = []
+        super().__init__()
+        self.neighbours: list[Slots] = []
+        self.placement = Placement()
         self.waiting = Queue(most_waiting)
         self._is_closed = False
-
-    @property
-    def count(self) -> int:
-        """The number of predictions that may run at once."""
-        return sum(worker.slots for worker in self.workers)
 
     def excess(self, in_flight: int, owner: str) -> int:
         """Return the number of waiting predictions, less the slots that one more may have now."""
         on_workers = self._count_by_owner()
-        running = sum(on_workers.values())
-        free = self.count - running
+        free = self.count - sum(on_workers.values())
+        running = sum(self.count_own(worker) for worker in self.all_workers)
         if owner:
             free = min(free, self._most_of_one - on_workers.get(owner, 0))
         return in_flight - running - max(0, free)
@@ -138,12 +138,11 @@ class Slots:
         """The most slots of one owner: if there are many, a quarter is left for other owners."""
         return turns_of_one(self.count) if self.waiting.most else self.count
 
-    @property
-    def given_up(self) -> str | None:
-        """The reason why no worker will start again soon; None if one may."""
-        if any(worker.state != "defunct" for worker in self.workers):
-            return None
-        return f"the model process has given up: {self.workers[0].last_crash}"
+    def advance_all(self) -> None:
+        """Start predictions, also those of other kinds that wait for the same slots."""
+        self.advance()
+        for each in self.neighbours:
+            each.advance()
 
     def advance(self) -> None:
         """Start predictions until all slots are taken or none waits.
@@ -155,7 +154,7 @@ class Slots:
             prediction = self.waiting.choose(self._count_by_owner(), self._most_of_one)
             if prediction is None:
                 break
-            worker = next((each for each in self.workers if each.takes(prediction)), None)
+            worker = self.placement.choose(prediction, self.offered)
             if worker is None:
                 break
             moved = True
@@ -167,7 +166,7 @@ class Slots:
 
     @property
     def _has_slot(self) -> bool:
-        return not self._is_closed and any(each.takes_work for each in self.workers)
+        return not self._is_closed and any(each.takes_work for each in self.offered)
 
     def _count_by_owner(self) -> Mapping[str, int]:
         """Count the predictions that run or begin on the workers, by owner."""
@@ -197,6 +196,8 @@ class Slots:
             self.fail_waiting_if_given_up()
             return False
         else:
+            if len(self.workers) > 1:
+                self.placement.on_start(prediction, worker)
             prediction.start()
             self._observer.started(prediction)
             self._recorder.started(prediction)
@@ -223,8 +224,8 @@ class Slots:
     def close(self, error: str) -> None:
         """Fail running predictions. Waiting ones stay in the records to run later, or fail too."""
         self._is_closed = True
-        for worker in self.workers:
-            for prediction in list(worker.running.values()):
+        for worker in self.all_workers:
+            for prediction in self.running_on(worker):
                 worker.cancel(prediction.run_id)
                 self._fail(prediction, error)
         self._fail_waiting_clients(error)

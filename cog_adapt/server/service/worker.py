@@ -4,17 +4,19 @@ The worker restarts a process that has died.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Protocol
 
 import structlog
 
-from cog_adapt.server.adapter_messages import AdapterReport
+from cog_adapt.server.adapter_messages import AdapterChanged, AdapterReport
 from cog_adapt.server.protocol import (
     Cancel,
     Described,
     Finished,
+    Kind,
     Log,
     Metric,
     Output,
@@ -53,11 +55,14 @@ class WorkerEvents(Protocol):
     def on_run_report(self, worker: "Worker", report: RunReport) -> None:
         """Handle a report about a run."""
 
-    def on_ready(self, report: Ready, *, is_again: bool) -> None:
+    def on_ready(self, worker: "Worker", report: Ready, *, is_again: bool) -> None:
         """Handle a worker that has slots to fill."""
 
-    def on_setup_failed(self, error: str) -> None:
+    def on_setup_failed(self, worker: "Worker", error: str) -> None:
         """Handle a worker whose setup failed for good."""
+
+    def on_adapter_changed(self, worker: "Worker", report: AdapterChanged) -> None:
+        """Handle the news that a worker has made, changed or removed an adapter."""
 
     def on_exit(self, worker: "Worker", cause: str) -> None:
         """Handle the exit of the worker's process."""
@@ -72,12 +77,14 @@ class Worker:
         settings: the server's settings.
 
     Attributes:
+        place: the worker's name, device and cores.
         state: the state of the process; `idle` before its first start.
         setup: the latest setup.
         ready: the report of the latest setup that succeeded; None before the first.
         description: facts from the predictor's code; None before the worker has sent them.
         crashes: the deaths of the process since the server started.
         last_crash: the cause of the last death, or None.
+        crashed_at: the time of the last death, by the monotonic clock.
         was_replaced: whether the process was ended to stop one prediction.
         slots: the number of predictions that run at once.
         running: the predictions in the worker, by the id of the run.
@@ -86,11 +93,13 @@ class Worker:
         adapters: requests about adapters, and their answers.
         prefix: the prefix of the names of the worker's temporary files.
         open_process: a function that starts a process.
+        guests: receivers of the events of runs of another kind than the worker's.
     """
 
     def __init__(self, config: WorkerConfig, events: WorkerEvents, settings: Settings) -> None:
         self.prefix = new_prefix()
         self._config = replace(config, prefix=self.prefix)
+        self.place = config.place
         self._events = events
         self._settings = settings
         self.state: State = "idle"
@@ -99,6 +108,7 @@ class Worker:
         self.description: Described | None = None
         self.crashes = 0
         self.last_crash: str | None = None
+        self.crashed_at = 0.0
         self._crashes_in_a_row = 0
         self.was_replaced = False
         self.slots = config.concurrency or 1
@@ -107,8 +117,22 @@ class Worker:
         self.pending = PendingRequests(self.send)
         self.adapters = AdapterLink(self.send)
         self.open_process: OpenProcess = WorkerProcess
+        self.guests: dict[Kind, WorkerEvents] = {}
         self._process: WorkerProcess | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether setup has succeeded, now or before a crash that the worker recovers from."""
+        return self.state in ("ready", "crashed") or (
+            self.state == "starting" and self.ready is not None
+        )
+
+    @property
+    def _place(self) -> dict[str, str]:
+        """The fields that tell this worker from others in a log line; none for the only one."""
+        place = {"worker": self.place.name, "device": self.place.device}
+        return {name: text for name, text in place.items() if text}
 
     @property
     def free_slots(self) -> int:
@@ -139,6 +163,7 @@ class Worker:
             input=request.input,
             context=request.context,
             prediction_id=request.id,
+            kind=request.kind if self.guests else None,
         )
         if not self.send(run):
             return False
@@ -182,15 +207,22 @@ class Worker:
     def on_report(self, report: Report) -> None:
         """Handle a report of the process."""
         if isinstance(report, _OF_A_RUN):
-            self._events.on_run_report(self, report)
+            self._events_of(report).on_run_report(self, report)
         elif isinstance(report, ANSWERS):
             self.pending.resolve(report)
         elif isinstance(report, AdapterReport):
             self.adapters.on_report(report)
+            if isinstance(report, AdapterChanged):
+                self._events.on_adapter_changed(self, report)
         elif isinstance(report, SetupLog):
             self.setup.add_log(report.data)
         elif self.state in _SETTING_UP:  # too late otherwise: it was stopped, or its time was over
             self._on_setup_report(report)
+
+    def _events_of(self, report: RunReport) -> WorkerEvents:
+        prediction = self.running.get(report.id)
+        kind = self._config.kind if prediction is None else prediction.request.kind
+        return self.guests.get(kind, self._events)
 
     def on_exit(self, cause: str) -> None:
         """Handle the exit of the process, which ended every run in it."""
@@ -203,6 +235,8 @@ class Worker:
         self.pending.cancel_all()
         self.adapters.on_exit()
         self._events.on_exit(self, cause)
+        for guest in self.guests.values():
+            guest.on_exit(self, cause)
 
     def _start(self) -> None:
         if self.state != "defunct":
@@ -222,7 +256,9 @@ class Worker:
             self.ready = report
             self._end_setup("ready")
             self._call_later(_STEADY_SECONDS, self.forgive_crashes)
-            self._events.on_ready(report, is_again=is_again)
+            self._events.on_ready(self, report, is_again=is_again)
+            for guest in self.guests.values():
+                guest.on_ready(self, report, is_again=is_again)
         elif isinstance(report, SetupFailed):
             self.setup.self_test = report.self_test
             self._fail_setup(report.error)
@@ -234,11 +270,11 @@ class Worker:
 
     def _fail_setup(self, error: str) -> None:
         """Give the worker up after a failed first setup; a later one counts as a crash."""
-        log.error("setup failed", kind=self._config.kind, error=error)
+        log.error("setup failed", kind=self._config.kind, error=error, **self._place)
         self.setup.fail(error)
         if self.ready is None:
             self._end_setup("setup failed")
-            self._events.on_setup_failed(error)
+            self._events.on_setup_failed(self, error)
         if self._process is not None:
             self._process.kill()
 
@@ -252,9 +288,15 @@ class Worker:
         """
         is_excused = self.was_replaced or any(each.crashes for each in self.running.values())
         self.crashes += 1
-        self.last_crash = cause
+        self.last_crash, self.crashed_at = cause, time.monotonic()
         self._crashes_in_a_row += not is_excused
-        log.error("model process ended", kind=self._config.kind, cause=cause, crashes=self.crashes)
+        log.error(
+            "model process ended",
+            kind=self._config.kind,
+            cause=cause,
+            crashes=self.crashes,
+            **self._place,
+        )
         if self.ready is None:
             self._fail_setup(f"worker crashed during setup: {cause}")
             return

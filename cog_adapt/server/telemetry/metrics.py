@@ -21,34 +21,18 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from cog_adapt.server.telemetry.worker_metrics import WorkerMetrics
+
 # fmt: off
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
            1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 # fmt: on
-_MODEL_GAUGES = {
-    "device_memory_bytes": "Memory that the model process holds on its device.",
-    "process_memory_bytes": "Resident memory of the model process.",
-    "adapter_cache_entries": "Adapters held ready by the model process.",
-}
-
 _BUDGET_GAUGES = (
     ("used_bytes", "Bytes held.", "used"),
     ("limit_bytes", "Bytes allowed.", "most"),
     ("largest_owner_bytes", "Bytes held for the owner with most.", "largest"),
     ("owner_limit_bytes", "Bytes allowed to one owner.", "most_of_owner"),
 )
-
-
-class _ModelGauges(Collector):
-    """The last numbers of the worker; none without a process."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, float] = {}
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        for name, value in self.values.items():
-            text = _MODEL_GAUGES.get(name, "A number reported by the model process.")
-            yield GaugeMetricFamily(f"cog_model_{name}", text, value=value)
 
 
 class Used(Protocol):
@@ -98,13 +82,16 @@ class Metrics:
 
     `kind` is `predict` or `train` throughout; times are in seconds. The series of labels are
     cached, since looking one up takes 4 µs, and a request counts in seven (24 µs together).
+
+    Attributes:
+        registry: of Prometheus.
+        of_workers: the numbers that belong to a model process.
     """
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they only double the series
         self.registry = CollectorRegistry()
-        self._of_model = _ModelGauges()
-        self.registry.register(self._of_model)
+        self.of_workers = WorkerMetrics(self.registry)
         self._budgets = _BudgetGauges()
         self.registry.register(self._budgets)
         ProcessCollector(registry=self.registry)
@@ -140,13 +127,8 @@ class Metrics:
         gauge = partial(Gauge, registry=self.registry)
         self._steps = counter("cog_adaptation_steps", "Gradient steps that were reported.")
         self._loss = gauge("cog_adaptation_loss", "Loss last reported; NaN: none was.")
-        self._crashes = counter("cog_model_process_crashes", "Unexpected ends of the process.")
-        self._restarts = counter("cog_model_process_restarts", "Starts of it after a crash.")
-        self._self_test = gauge(
-            "cog_self_test_passed", "1: the last self-test passed, 0: it failed, NaN: none ran."
-        )
-        self._self_test.set(math.nan)
         self._loss.set(math.nan)
+        self.of_workers.register_counts()
 
     def _count_requests(self) -> None:
         counter = partial(Counter, registry=self.registry)
@@ -202,25 +184,6 @@ class Metrics:
             self._steps.inc()
         elif name == "adaptation.loss" and isinstance(value, int | float):
             self._loss.set(value)
-
-    def crashed(self) -> None:
-        """Count an unexpected end of the worker, and drop its gauges."""
-        self._crashes.inc()
-        self._of_model.values = {}
-
-    def restarted(self) -> None:
-        """Count a restart of the worker after a crash."""
-        self._restarts.inc()
-
-    def self_test(self, passed: bool | None) -> None:
-        """Record the result of a gradient self-test; a test that is off has none."""
-        self._self_test.set(math.nan if passed is None else passed)
-
-    def gauges(self, values: Mapping[str, float]) -> None:
-        """Replace the numbers of the worker; shown as `cog_model_<name>`."""
-        self._of_model.values = {
-            name: value for name, value in values.items() if name.isidentifier() and name.isascii()
-        }
 
     def webhook(self, event: str, outcome: str) -> None:
         """Count a webhook request by its outcome, such as `delivered`, `failed`, `refused`."""

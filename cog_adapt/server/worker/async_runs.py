@@ -122,7 +122,7 @@ class _AsyncExecution:
     def __init__(
         self, run_context: RunContext, active: ActivePrediction, files: InputFiles
     ) -> None:
-        self._predictor = run_context.predictor
+        self._code = run_context.predictor.code(active.request.kind)
         self._active = active
         self._files = files
         self._output_files = run_context.output_files(active)
@@ -152,16 +152,16 @@ class _AsyncExecution:
             return self._convert(given)
 
     def _read(self) -> tuple[dict[str, Any], list[str]]:
-        given = self._predictor.inputs.read(self._active.request.input)
-        return given, self._predictor.inputs.urls(given)
+        given = self._code.inputs.read(self._active.request.input)
+        return given, self._code.inputs.urls(given)
 
     def _convert(self, given: dict[str, Any]) -> dict[str, Any]:
-        return self._predictor.inputs.convert(given, iter(self._files.paths), self._files.open)
+        return self._code.inputs.convert(given, iter(self._files.paths), self._files.open)
 
     async def _produce(self, arguments: dict[str, Any]) -> None:
-        stage = stage_name(self._predictor.kind, is_async=True)
+        stage = stage_name(self._code.kind, is_async=True)
         with calling_user(stage, self._active, asyncio.CancelledError):
-            result = self._predictor.function(**arguments)
+            result = self._code.function(**arguments)
             if inspect.isawaitable(result):
                 result = await result
         if hasattr(result, "__anext__"):

@@ -1,10 +1,28 @@
 """The configuration of a worker, made by the front process: it imports nothing heavy."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cog_adapt.server.protocol import Kind
+
+
+@dataclass(frozen=True)
+class Place:
+    """The part of this host that one worker uses.
+
+    Attributes:
+        name: of the worker among those of its kind, such as `0`; empty for the only one.
+        device: the value of CUDA_VISIBLE_DEVICES; None: the front process's own.
+        environment: variables that are set before the worker imports the predictor.
+        cores: the worker's cores; empty: those of the front process.
+    """
+
+    name: str = ""
+    device: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cores: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -25,6 +43,7 @@ class WorkerConfig:
         hang_seconds: without a heartbeat, after which this process is killed; 0: never.
         uploads: folder of the files that callers have uploaded; None: there are none.
         log_format: of the server's own log, which gets text printed outside of runs.
+        place: the device and the cores of this worker.
     """
 
     reference: str
@@ -40,3 +59,4 @@ class WorkerConfig:
     hang_seconds: float = 0.0
     uploads: Path | None = None
     log_format: str = "json"
+    place: Place = Place()

@@ -8,7 +8,11 @@ from cog_adapt.server.worker.config import WorkerConfig
 
 
 def enter(channel: socket.socket, config: WorkerConfig) -> None:
-    """Run the worker; its modules are imported only in its process."""
+    """Run the worker at its place; its modules are imported only in its process."""
+    os.environ.update(config.place.environment)  # before torch reads them in its import
+    if config.place.cores:
+        os.sched_setaffinity(0, config.place.cores)
+
     from cog_adapt.server.worker.guard import end_with, start_guard
 
     front, log = multiprocessing.parent_process(), None

@@ -5,6 +5,7 @@ import inspect
 import os
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,6 +16,23 @@ from cog_adapt.server.schema.loader import Target, find_handler, load_reference
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.inputs import InputReader
+
+_OTHERS: dict[Kind, Kind] = {"predict": "train", "train": "predict"}
+
+
+@dataclass(frozen=True)
+class Code:
+    """The user's function for one kind of run.
+
+    Attributes:
+        kind: whether it predicts or trains.
+        inputs: reads the arguments.
+        function: called by each run.
+    """
+
+    kind: Kind
+    inputs: InputReader
+    function: Callable[..., Any]
 
 
 class Predictor:
@@ -46,7 +64,7 @@ class Predictor:
         self._method = handler.name.rpartition(".")[2] if inspect.isclass(self._target) else None
         called = getattr(self._target, self._method) if self._method else self._target
         self.function: Callable[..., Any] = called
-        self.is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        self.is_async = _is_async(called)
         declared = getattr(called, "__cog_concurrent_max__", 1) if self.is_async else 1
         self.concurrency: int = config.concurrency or declared
         if self.concurrency > 1 and not self.is_async:
@@ -54,6 +72,26 @@ class Predictor:
                 f"concurrency is {self.concurrency}, but {handler.name} is not async; "
                 "make it `async def`, or set COG_MAX_CONCURRENCY=1."
             )
+        self._further = self._find_further(config)
+
+    def _find_further(self, config: WorkerConfig) -> tuple[str, InputReader] | None:
+        """Return the method for the other kind, if the same object can serve both at once."""
+        if config.other != config.reference or not inspect.isclass(self._target):
+            return None
+        try:
+            handler = find_handler(self._target, _OTHERS[self.kind])
+        except ConfigError:
+            return None
+        name = handler.name.rpartition(".")[2]
+        is_able = self.concurrency > 1 and _is_async(getattr(self._target, name))
+        return (name, InputReader.of(handler)) if is_able else None
+
+    def code(self, kind: Kind | None) -> Code:
+        """Return the function for a kind of run, and the reader of its arguments."""
+        if self._further is None or kind in (None, self.kind):
+            return Code(self.kind, self.inputs, self.function)
+        name, inputs = self._further
+        return Code(_OTHERS[self.kind], inputs, getattr(self.instance, name))
 
     def describe(self) -> Described:
         """Return the OpenAPI document and the other facts for the front process.
@@ -68,9 +106,10 @@ class Predictor:
         except ConfigError:
             if self._other is None:
                 raise
-            self._other = None
+            self._other = self._further = None
             schema = self._describe_alone()
-        return Described(msgspec.json.encode(schema), self.concurrency, self.is_async)
+        serves_both = self._further is not None
+        return Described(msgspec.json.encode(schema), self.concurrency, self.is_async, serves_both)
 
     def _describe_alone(self) -> dict[str, Any]:
         own = self._target
@@ -105,6 +144,10 @@ class Predictor:
     def healthcheck(self) -> Callable[[], Any] | None:
         """The user's own health check, if there is one."""
         return getattr(self.instance, "healthcheck", None) if self._method else None
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _load_other(reference: str | None) -> Target | None:

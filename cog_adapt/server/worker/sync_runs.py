@@ -92,7 +92,7 @@ class _SyncExecution:
     def __init__(
         self, run_context: RunContext, active: ActivePrediction, files: InputFiles
     ) -> None:
-        self._predictor = run_context.predictor
+        self._code = run_context.predictor.code(active.request.kind)
         self._active = active
         self._files = files
         self._call = active.interruption.call
@@ -111,7 +111,7 @@ class _SyncExecution:
         return Outcome("succeeded", self._is_list)
 
     def _arguments(self) -> dict[str, Any]:
-        inputs = self._predictor.inputs
+        inputs = self._code.inputs
         with reading_inputs():
             given = inputs.read(self._active.request.input)
             if urls := inputs.urls(given):
@@ -126,9 +126,9 @@ class _SyncExecution:
             raise CancelationException
 
     def _produce(self, arguments: dict[str, Any]) -> None:
-        stage = stage_name(self._predictor.kind)
+        stage = stage_name(self._code.kind)
         with calling_user(stage, self._active):
-            result = self._call(self._predictor.function, **arguments)
+            result = self._call(self._code.function, **arguments)
         if not is_many(result):
             if result is not None:
                 self._active.send(self._output(result, "output"))

@@ -27,14 +27,14 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return before;
   }
   void setDevice(c10::Device device) const override {
-    TORCH_CHECK(device.index() >= 0 && device.index() < kDevices,
+    TORCH_CHECK(device.index() >= 0 && device.index() < device_count(),
         "CUDA error: invalid device ordinal (stand-in)");
     current_device = device.index();
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     current_device = std::max<int>(device.index(), 0);
   }
-  c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
+  c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
   c10::Stream getStream(c10::Device device) const override {
     return numbered(device, current_stream[chosen(device.index())]);
   }
@@ -90,8 +90,8 @@ struct CUDAHooks : CUDAHooksInterface {
   bool isAvailable() const override { return true; }
   bool hasCUDA() const override { return true; }
   bool hasPrimaryContext(DeviceIndex) const override { return true; }
-  DeviceIndex deviceCount() const override { return standin::kDevices; }
-  int getNumGPUs() const override { return standin::kDevices; }
+  DeviceIndex deviceCount() const override { return standin::device_count(); }
+  int getNumGPUs() const override { return standin::device_count(); }
   DeviceIndex current_device() const override { return standin::current_device; }
   DeviceIndex getCurrentDevice() const override { return standin::current_device; }
   void setCurrentDevice(DeviceIndex device) const override {

@@ -8,9 +8,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <sstream>
+#include <string>
+#include <vector>
 
 namespace standin {
 
@@ -20,6 +24,21 @@ constexpr size_t kArena = size_t(16) << 30;  // address space, not memory, until
 constexpr size_t kLimits[] = {size_t(4) << 30, size_t(3) << 30};  // two cards may differ
 constexpr size_t kUnit = 512;                // what CUDA's own allocator rounds up to
 constexpr int kNaN = 0xFF;                   // each byte of it: NaN in every floating dtype
+
+// The cards that this process sees, by CUDA_VISIBLE_DEVICES: its device 0 is the first of them.
+inline const std::vector<int>& cards() {
+  static const auto* all = [] {
+    auto* seen = new std::vector<int>;
+    const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
+    std::istringstream listed(names == nullptr ? "0,1" : names);
+    for (std::string name; std::getline(listed, name, ',') && (name == "0" || name == "1");)
+      seen->push_back(name == "1");
+    return seen;
+  }();
+  return *all;
+}
+
+inline int device_count() { return static_cast<int>(cards().size()); }
 
 inline thread_local int current_device = 0;
 
@@ -31,6 +50,8 @@ class Arena {
     device_ = map(file, PROT_NONE);
     host_ = map(file, PROT_READ | PROT_WRITE);
     free_[0] = kArena;
+    for (int device = 0; device < device_count(); device++)
+      limits_[device] = kLimits[cards()[device]];
   }
 
   void* take(size_t bytes, int device) {
@@ -99,7 +120,7 @@ class Arena {
   std::map<size_t, size_t> free_;  // holes: start to size
   std::mutex mutex_;
   size_t used_[kDevices] = {}, peak_[kDevices] = {};
-  size_t limits_[kDevices] = {kLimits[0], kLimits[1]};
+  size_t limits_[kDevices] = {};
 };
 
 inline Arena& arena() {

@@ -136,7 +136,7 @@ struct Install {
 
 // For torch.cuda's questions, which cuda.py answers.
 TORCH_LIBRARY(standin, library) {
-  library.def("device_count", []() -> int64_t { return kDevices; });
+  library.def("device_count", []() -> int64_t { return device_count(); });
   library.def("current_device", []() -> int64_t { return current_device; });
   library.def("set_device", [](int64_t d) { Guard().setDevice(c10::Device(kType, d)); });
   library.def("allocated", [](int64_t d) -> int64_t { return arena().used(d); });

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from cog_adapt.machine import cores
 from cog_adapt.runner.devices import threads
-from cog_adapt.runner.devices.threads import cores, share_cores
+from cog_adapt.runner.devices.threads import share_cores
 
 HOLDS = """
 import sys

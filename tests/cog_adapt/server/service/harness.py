@@ -20,10 +20,11 @@ from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
-from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.config import Place, WorkerConfig
 from tests.cog_adapt.waiting import until
 
 SET_UP = Ready()
+ONLY = Place()
 
 
 class PlayedProcess(Any):
@@ -102,16 +103,24 @@ class Harness:
             dispatchers, "predict", self.records, self.recorder, self.settings
         )
 
-    def open_dispatcher(self, kind):
+    def open_dispatcher(self, kind, places=(ONLY,), concurrency=1):
         dispatcher = Dispatcher(
-            WorkerConfig("x.py:X", kind, concurrency=1),
+            [WorkerConfig("x.py:X", kind, concurrency=concurrency, place=each) for each in places],
             self.recorder,
             self.observer,
             self.settings,
             self.budgets,
         )
-        self.played[kind] = play_process(dispatcher.lead)
+        for worker in reversed(dispatcher.workers):
+            self.played[kind] = play_process(worker)  # of the first one in the end
         return dispatcher
+
+    def several(self, count=2, slots=4):
+        """Let several workers run the predictions; return them."""
+        places = [Place(str(number)) for number in range(count)]
+        self.dispatcher = self.open_dispatcher("predict", places, slots)
+        self.model = self.played["predict"]
+        return list(self.dispatcher.workers)
 
     def crash(self, cause="was killed"):
         """End the process of the predictions; its worker waits before it starts another."""

@@ -59,9 +59,9 @@ def test_a_prediction_and_a_training_of_one_name_are_two(play):
     async def scene(harness):
         one, two = await harness.submit("x"), await harness.submit("x", "train")
         await harness.flush()
-        for dispatcher in (harness.dispatcher, harness.trainings):
-            dispatcher.lead.on_report(Metric("x", "score", b"1"))
-            dispatcher.lead.on_report(Finished("x", "succeeded"))
+        for dispatcher, prediction in ((harness.dispatcher, one), (harness.trainings, two)):
+            dispatcher.lead.on_report(Metric(prediction.run_id, "score", b"1"))
+            dispatcher.lead.on_report(Finished(prediction.run_id, "succeeded"))
         assert (one.metrics["score"], two.metrics["score"]) == (1, 1)
 
     play(scene)

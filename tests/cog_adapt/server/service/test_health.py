@@ -4,13 +4,16 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cog_adapt.server.protocol import AskHealth, Health, Ready
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.setup_progress import SetupProgress
+from cog_adapt.server.service.worker import Worker
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.worker.config import Place
 from gradient_check.tests.present import present
 
 BEGUN = datetime(2026, 1, 2, 3, 4, 5, 67, tzinfo=UTC)
@@ -30,21 +33,42 @@ class Answers:
         return self.answer
 
 
+class PlayedWorker:
+    """Stands for a worker, whose state a test sets."""
+
+    is_usable = Worker.is_usable
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.state = "ready"
+        self.setup = SetupProgress()
+        self.setup.started_at = self.setup.completed_at = BEGUN
+        self.crashes, self.last_crash, self.crashed_at = 0, None, 0.0
+        self.free_slots = 1
+        self.ready: Ready | None = Ready()
+        self.pending: Any = Answers()
+
+
+def service_of(*workers):
+    """A service of these workers; the first one leads."""
+    return SimpleNamespace(
+        worker=workers[0],
+        workers=workers,
+        settings=Settings(),
+        records=SimpleNamespace(error=None),
+        is_closing=False,
+    )
+
+
 @pytest.fixture
 def service():
-    setup = SetupProgress()
-    setup.started_at = setup.completed_at = BEGUN
-    worker = SimpleNamespace(
-        state="ready",
-        setup=setup,
-        crashes=0,
-        last_crash=None,
-        free_slots=1,
-        ready=Ready(),
-        pending=Answers(),
-    )
-    records = SimpleNamespace(error=None)
-    return SimpleNamespace(worker=worker, settings=Settings(), records=records, is_closing=False)
+    return service_of(PlayedWorker(Place()))
+
+
+@pytest.fixture
+def two():
+    """A service of two workers on two devices."""
+    return service_of(PlayedWorker(Place("0", "4")), PlayedWorker(Place("1", "5")))
 
 
 def report(service):
@@ -141,7 +165,7 @@ def test_a_self_test_that_is_off_is_shown_in_words_and_is_no_failure(service):
 
 def test_the_self_test_of_a_failed_setup_is_shown(service):
     monitor = HealthMonitor(service)
-    monitor.self_test = {"passed": True}
+    monitor.self_tests[service.worker] = {"passed": True}
     service.worker.state = "setup failed"
     service.worker.setup.self_test = b'{"passed":false,"level":"full","reports":[]}'
     assert present(monitor.last_self_test())["reports"] == []
@@ -159,7 +183,7 @@ def test_the_latest_self_test_counts(service):
     assert monitor.last_self_test() is None
     service.worker.ready = Ready(b'{"passed":true}')
     assert monitor.last_self_test() == {"passed": True}
-    monitor.self_test = {"passed": False}
+    monitor.self_tests[service.worker] = {"passed": False}
     assert monitor.last_self_test() == {"passed": False}
     service.worker.ready = None
     assert HealthMonitor(service).last_self_test() is None
@@ -185,3 +209,80 @@ def test_a_file_that_cannot_be_written_is_no_fault(service, tmp_path, monkeypatc
     monkeypatch.setattr(Path, "mkdir", refuse)
     service.settings = Settings(kubernetes_service_host="10.0.0.1")
     assert report(service)["status"] == "READY"
+
+
+def test_of_two_workers_one_serves_and_the_other_is_named(two):
+    first, second = two.workers
+    second.state, second.setup.error = "setup failed", "no weights"
+    assert readiness(two) == (
+        True,
+        {
+            "ready": True,
+            "status": "READY",
+            "degraded": ["worker 1 on device 5: setup failed: no weights"],
+        },
+    )
+    body = report(two)
+    assert body["status"] == "READY"
+    assert body["workers"] == [
+        {"worker": "0", "device": "4", "state": "ready", "crashes": 0},
+        {
+            "worker": "1",
+            "device": "5",
+            "state": "setup failed",
+            "crashes": 0,
+            "fault": "setup failed: no weights",
+        },
+    ]
+    first.free_slots = 0
+    assert report(two)["status"] == "BUSY"  # the slots of a worker that does not serve are none
+
+
+def test_two_workers_are_busy_once_all_their_slots_are(two):
+    for worker, status in zip(two.workers, ("READY", "BUSY"), strict=True):
+        worker.free_slots = 0
+        assert report(two)["status"] == status
+
+
+def test_crashes_of_two_workers_are_counted_together_and_the_latest_is_told(two):
+    first, second = two.workers
+    first.crashes, first.last_crash, first.crashed_at = 1, "was killed", 2.0
+    second.crashes, second.last_crash, second.crashed_at = 2, "exited", 1.0
+    body = report(two)
+    assert (body["crashes"], body["last_crash"]) == (3, "was killed")
+    assert [each["crashes"] for each in body["workers"]] == [1, 2]
+
+
+def test_one_complaint_of_two_degrades_and_both_are_unhealthy(two):
+    first, second = two.workers
+    first.ready = second.ready = HEALTHY
+    first.pending, second.pending = Answers(Health()), Answers(Health("no memory"))
+    assert report(two)["status"] == "READY"
+    assert report(two)["workers"][1]["fault"] == "no memory"
+    assert readiness(two)[1]["degraded"] == ["worker 1 on device 5: no memory"]
+    first.pending = Answers(Health("too hot"))
+    assert report(two)["status"] == "UNHEALTHY"
+    assert readiness(two)[0] is False
+
+
+def test_the_self_test_of_each_of_two_workers_is_shown_and_a_failure_first(two):
+    first, second = two.workers
+    first.ready = Ready(b'{"passed":true,"level":"full"}')
+    second.ready = Ready(b'{"passed":false,"level":"full","reports":[1]}')
+    assert HealthMonitor(two).last_self_test() == {
+        "passed": False,
+        "level": "full",
+        "reports": [1],
+        "workers": [
+            {"worker": "0", "passed": True, "level": "full"},
+            {"worker": "1", "passed": False, "level": "full"},
+        ],
+    }
+    assert readiness(two)[1]["degraded"] == ["worker 1 on device 5: the self-test failed"]
+    first.state = "setup failed"  # none is left whose gradients are right
+    assert readiness(two)[:1] == (False,)
+
+
+def test_coglets_form_has_no_workers(two):
+    two.settings = Settings(strict_cog=True)
+    assert "workers" not in report(two)

@@ -36,6 +36,10 @@ class Numbers(Any):
     def __init__(self):
         self.calls = []
 
+    @property
+    def of_workers(self):
+        return self
+
     def __getattr__(self, name):
         return lambda *values, **named: self.calls.append((name, *values, *named.values()))
 
@@ -133,14 +137,14 @@ def test_an_end_has_a_line_unless_its_client_saw_it_succeed(monkeypatch, status,
     ("report", "is_again", "calls"),
     [
         (None, False, []),
-        (None, True, [("restarted",)]),
-        (b'{"passed":true}', False, [("self_test", True)]),
-        (b'{"passed":"yes"}', True, [("restarted",), ("self_test", False)]),
+        (None, True, [("restarted", "1")]),
+        (b'{"passed":true}', False, [("self_test", True, "1")]),
+        (b'{"passed":"yes"}', True, [("restarted", "1"), ("self_test", False, "1")]),
     ],
 )
 def test_a_setup_is_counted_again_and_its_self_test_read(report, is_again, calls):
     metrics = Numbers()
-    Observer(metrics, OneTrace()).set_up(report, is_again=is_again)
+    Observer(metrics, OneTrace()).set_up(report, is_again=is_again, worker="1")
     assert metrics.calls == calls
 
 
@@ -148,6 +152,6 @@ def test_what_went_wrong_is_counted():
     metrics = Numbers()
     observer = Observer(metrics, OneTrace())
     observer.rejected("busy")
-    observer.crashed()
+    observer.crashed("1")
     observer.record_error()
-    assert metrics.calls == [("rejected", "busy"), ("crashed",), ("record_error",)]
+    assert metrics.calls == [("rejected", "busy"), ("crashed", "1"), ("record_error",)]

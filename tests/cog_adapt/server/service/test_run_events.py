@@ -67,7 +67,9 @@ def test_a_ready_worker_gets_what_waits_and_is_counted(play):
         await harness.submit("a", durable=False)
         harness.model.takes_work = True
         counted = []
-        harness.observer.set_up = lambda report, is_again: counted.append((report, is_again))
+        harness.observer.set_up = lambda report, is_again, worker: counted.append(
+            (report, is_again)
+        )
         harness.crash()
         await harness.set_up_again(Ready(b"{}"))
         assert harness.model.runs == ["a"]
@@ -82,7 +84,7 @@ def test_a_ready_worker_gets_what_waits_and_is_counted(play):
 def test_only_a_crash_counts_as_one(play, state, crashes):
     async def scene(harness):
         counted = []
-        harness.observer.crashed = lambda: counted.append(1)
+        harness.observer.crashed = lambda worker: counted.append(1)
         harness.dispatcher.lead.state = state
         harness.crash()
         assert len(counted) == crashes
@@ -153,5 +155,55 @@ def test_what_ran_beside_a_prediction_that_was_ended_is_not_to_blame(play):
         harness.crash("was killed for it")
         assert (rude.status, beside.status) == ("canceled", "starting")
         assert (beside.crashes, list(harness.dispatcher.waiting)) == (0, [beside])
+
+    play(scene)
+
+
+def test_a_failed_setup_of_one_of_two_workers_leaves_what_waits_to_the_other(play):
+    async def scene(harness):
+        first, second = harness.several(2)
+        for each in (first, second):
+            each.state, each.ready = "starting", None
+        waiting = await harness.submit("waiting", durable=False)
+        first.on_report(SetupFailed("no memory on the device"))
+        assert waiting.status == "starting"
+        harness.model.exited.set()
+        first.on_exit("was stopped")
+        harness.dispatcher.start()  # as each request does
+        assert (first.state, second.state) == ("setup failed", "starting")
+        second.on_report(Ready())
+        assert list(second.running) == ["waiting"]
+        assert harness.dispatcher.slots.count == 4  # of the worker that is left
+        assert harness.dispatcher.lead is second
+
+    play(scene)
+
+
+def test_once_the_last_of_two_setups_has_failed_what_waits_fails(play):
+    async def scene(harness):
+        workers = harness.several(2)
+        for each in workers:
+            each.state, each.ready = "starting", None
+        waiting = await harness.submit("waiting", durable=False)
+        for each in workers:
+            each.on_report(SetupFailed("no weights"))
+        assert waiting.error == "Setup failed: no weights"
+
+    play(scene)
+
+
+def test_a_worker_that_dies_leaves_its_work_to_the_other_at_once(play):
+    async def scene(harness):
+        first, second = harness.several(2, slots=1)
+        await harness.submit("a", durable=False, retries=1)
+        await harness.submit("b", durable=False)
+        harness.model.takes_work = False
+        harness.model.exited.set()
+        first.on_exit("was killed")
+        harness.dispatcher.end(second.running["b"], Finished("b", "succeeded"))
+        assert (list(first.running), list(second.running)) == ([], ["a"])
+        second.state, second.last_crash = "defunct", "died"
+        first.state = "setup failed"
+        assert harness.dispatcher.slots.given_up == "the model process has given up: died"
 
     play(scene)

@@ -105,7 +105,7 @@ def test_where_nobody_can_wait_one_owner_may_take_every_slot(play):
     play(scene)
 
 
-def test_predictions_go_to_the_first_worker_with_a_free_slot(play):
+def test_predictions_go_to_any_worker_with_a_free_slot(play):
     async def scene(harness):
         slots, lead, process = harness.dispatcher.slots, harness.dispatcher.lead, harness.model
         second = harness.open_dispatcher("predict").lead

@@ -29,11 +29,14 @@ class Events:
     def on_run_report(self, worker, report):
         self.calls.append(("run report", worker, report))
 
-    def on_ready(self, report, *, is_again):
+    def on_ready(self, worker, report, *, is_again):
         self.calls.append(("ready", report, is_again))
 
-    def on_setup_failed(self, error):
+    def on_setup_failed(self, worker, error):
         self.calls.append(("setup failed", error))
+
+    def on_adapter_changed(self, worker, report):
+        self.calls.append(("adapter changed", worker, report))
 
     def on_exit(self, worker, cause):
         self.calls.append(("exit", worker, cause))

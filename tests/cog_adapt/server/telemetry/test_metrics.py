@@ -63,13 +63,13 @@ def test_steps_and_the_last_loss_are_counted_and_other_metrics_are_not(metrics):
 
 
 def test_a_model_process_has_gauges_until_it_crashes(metrics):
-    metrics.gauges({"device_memory_bytes": 1e9, "no such-name": 1})
+    metrics.of_workers.gauges({"device_memory_bytes": 1e9, "no such-name": 1})
     assert read(metrics, "cog_model_device_memory_bytes") == 1e9
     assert b"such" not in metrics.expose()[0]
-    metrics.gauges({"adapter_cache_entries": 2})
+    metrics.of_workers.gauges({"adapter_cache_entries": 2})
     assert read(metrics, "cog_model_device_memory_bytes") is None
-    metrics.crashed()
-    metrics.restarted()
+    metrics.of_workers.crashed()
+    metrics.of_workers.restarted()
     assert read(metrics, "cog_model_adapter_cache_entries") is None
     assert read(metrics, "cog_model_process_crashes_total") == 1
     assert read(metrics, "cog_model_process_restarts_total") == 1
@@ -77,11 +77,11 @@ def test_a_model_process_has_gauges_until_it_crashes(metrics):
 
 def test_a_self_test_that_never_ran_has_not_failed(metrics):
     assert math.isnan(read(metrics, "cog_self_test_passed"))
-    metrics.self_test(True)
+    metrics.of_workers.self_test(True)
     assert read(metrics, "cog_self_test_passed") == 1
-    metrics.self_test(False)
+    metrics.of_workers.self_test(False)
     assert read(metrics, "cog_self_test_passed") == 0
-    metrics.self_test(None)
+    metrics.of_workers.self_test(None)
     assert math.isnan(read(metrics, "cog_self_test_passed"))
 
 
@@ -107,7 +107,7 @@ def test_refusals_webhooks_and_lost_records_are_counted(metrics):
     ],
 )
 def test_the_page_is_in_the_format_that_was_asked_for(metrics, accept, content_type, parse):
-    metrics.gauges({"device_memory_bytes": 5})
+    metrics.of_workers.gauges({"device_memory_bytes": 5})
     metrics.finished("predict", "succeeded", {"run": 1})
     body, header = metrics.expose(accept)
     assert b"_created" not in body
@@ -154,7 +154,7 @@ gauge cog_model_mine: A number reported by the model process.
 
 def test_each_metric_has_its_name_type_and_words(metrics):
     names = ("device_memory_bytes", "process_memory_bytes", "adapter_cache_entries", "mine")
-    metrics.gauges(dict.fromkeys(names, 1))
+    metrics.of_workers.gauges(dict.fromkeys(names, 1))
     families = [each for each in metrics.registry.collect() if each.name.startswith("cog_")]
     found = [f"{each.type} {each.name}: {each.documentation}" for each in families]
     assert sorted(found) == sorted(PAGE.splitlines())
@@ -186,3 +186,32 @@ def test_a_budget_is_shown_as_it_is_when_it_is_asked_for(metrics):
     for name, value in shown.items():
         assert read(metrics, f"cog_budget_{name}_bytes", budget="events") == value
     assert "ann" not in metrics.expose()[0].decode()
+
+
+def test_the_only_process_has_no_label_and_each_of_several_has_its_name(metrics):
+    metrics.of_workers.crashed()
+    assert read(metrics, "cog_model_process_crashes_total") == 1
+    metrics.of_workers.name(["0", "1", "train"])
+    metrics.of_workers.crashed("1")
+    metrics.of_workers.restarted("train")
+    metrics.of_workers.self_test(True, "0")
+    for worker, bytes_held in (("0", 5), ("1", 7)):
+        metrics.of_workers.gauges({"device_memory_bytes": bytes_held}, worker)
+    text = metrics.expose()[0].decode()
+    shown = [line for line in text.splitlines() if line.startswith(("cog_model", "cog_self"))]
+    assert shown == [
+        'cog_model_device_memory_bytes{worker="0"} 5.0',
+        'cog_model_device_memory_bytes{worker="1"} 7.0',
+        'cog_model_process_crashes_total{worker="0"} 0.0',
+        'cog_model_process_crashes_total{worker="1"} 1.0',
+        'cog_model_process_crashes_total{worker="train"} 0.0',
+        'cog_model_process_restarts_total{worker="0"} 0.0',
+        'cog_model_process_restarts_total{worker="1"} 0.0',
+        'cog_model_process_restarts_total{worker="train"} 1.0',
+        'cog_self_test_passed{worker="0"} 1.0',
+        'cog_self_test_passed{worker="1"} NaN',
+        'cog_self_test_passed{worker="train"} NaN',
+    ]
+    metrics.of_workers.crashed("0")
+    assert read(metrics, "cog_model_device_memory_bytes", worker="0") is None
+    assert read(metrics, "cog_model_device_memory_bytes", worker="1") == 7
