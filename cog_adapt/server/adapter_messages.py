@@ -3,13 +3,20 @@
 Metadata travels as JSON bytes, and an adapter's content as the path of a file.
 """
 
-from typing import Literal
+import time
+from typing import Final, Literal
 
 import msgspec
 
 AdapterAction = Literal["describe", "export", "take", "change", "remove", "forget", "note"]
 AdapterFormat = Literal["safetensors", "peft", "receipt"]
-AdapterFault = Literal["not found", "input", "storage", "unknown"]
+AdapterFault = Literal["not found", "input", "storage", "unavailable", "unknown"]
+LEASE_SECONDS: Final = 10.0  # how long a server serves adapters without news of other servers
+
+
+def lease_clock() -> float:
+    """Return seconds since the boot: the same number in all processes, which nobody can set."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class AskAdapters(msgspec.Struct, frozen=True, tag=True):
@@ -48,6 +55,16 @@ class AdaptersAnswered(msgspec.Struct, frozen=True, tag=True):
     answer: bytes = b"null"
     fault: AdapterFault | None = None
     error: str = ""
+
+
+class KeepServing(msgspec.Struct, frozen=True, tag=True):
+    """Front to model, at each beat: all changes of other servers so far are applied.
+
+    Attributes:
+        until: when the worker stops finding adapters, by `lease_clock`.
+    """
+
+    until: float
 
 
 class AdapterChanged(msgspec.Struct, frozen=True, tag=True):

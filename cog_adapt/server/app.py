@@ -184,6 +184,7 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
     """Run everything, from the start of the worker to the end of all accepted requests."""
     seconds, records = parts.settings.drain_seconds, parts.service.records
     await parts.webhooks.start()
+    await parts.adapters.news.start()
     parts.service.open()
     pruning = asyncio.get_running_loop().create_task(_prune(records, parts.settings))
     try:
@@ -191,6 +192,7 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
     finally:
         pruning.cancel()
         await parts.service.close(seconds)
+        parts.adapters.news.stop()
         await parts.adapters.settle()
         await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
         await parts.webhooks.close()

@@ -108,6 +108,13 @@ class KnownAdapters:
 
     def note(self, key: Key, known: AdapterMetadata) -> None:
         """Take over metadata that another process wrote; watchers are not called."""
+        if self._remote is None:  # the files are shared, and may have changed again
+            written = self._folder.read_written(key)
+            if written is None and not self._folder.holds(key):
+                return
+            known = written or known
+        elif self._folder.read_written(key) is not None:
+            self._folder.write_metadata(key, known)
         with self._lock:
             self.index[key] = _with_uses(known, self.index.get(key))
 

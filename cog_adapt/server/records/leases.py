@@ -53,8 +53,21 @@ def beat(connection: Connection, server: str) -> None:
                 pid=pid,
                 started=_start_of(pid) or "",
                 lease_until=lease_until,
+                applied=0,  # until it confirms: a change waits for its confirmation
             )
         )
+
+
+def seconds_left(connection: Connection, server: str) -> float:
+    """Return how long this server's lease lasts; 0 if it is over.
+
+    On SQLite a server without others has a whole lease, also if the disk is too full to renew it.
+    """
+    others = select(servers.c.id).where(servers.c.id != server).limit(1)
+    if connection.dialect.name != "postgresql" and connection.execute(others).first() is None:
+        return LEASE.total_seconds()
+    until = connection.execute(select(servers.c.lease_until).where(servers.c.id == server)).scalar()
+    return 0.0 if until is None else max(0.0, (until - _now(connection)).total_seconds())
 
 
 def leave(connection: Connection, server: str) -> None:
@@ -70,7 +83,7 @@ def take_over(connection: Connection, server: str) -> list[dict[str, Any]]:
     """
     if connection.dialect.name == "postgresql":  # SQLite has only one writer at a time
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_TAKE_OVER_LOCK})"))
-    dead = _find_dead(connection, server)
+    dead = find_dead(connection, server)
     connection.execute(
         update(deliveries)
         .where(deliveries.c.state == "pending", _is_orphan(deliveries, server, dead))
@@ -97,7 +110,8 @@ def _is_orphan(table: Table, server: str, dead: list[str]) -> ColumnElement[bool
     return or_(owner.is_(None), owner.in_(dead), (owner != server) & owner.not_in(known))
 
 
-def _find_dead(connection: Connection, server: str) -> list[str]:
+def find_dead(connection: Connection, server: str) -> list[str]:
+    """Return the other servers that are dead: their lease is over, or their process is gone."""
     is_over = _is_over_on_server if connection.dialect.name == "postgresql" else _is_over_on_host
     now = _now(connection)
     others = connection.execute(select(servers).where(servers.c.id != server))

@@ -15,7 +15,7 @@ from cog_adapt.deletion_clock import deletion_now
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import leases as servers
-from cog_adapt.server.records import retention
+from cog_adapt.server.records import adapter_changes, retention
 from cog_adapt.server.records.adapters import AdapterIndex
 from cog_adapt.server.records.batch import Changes, Key
 from cog_adapt.server.records.blobs import Blobs
@@ -57,7 +57,7 @@ class Records(RecordQueries):
         self.space = space or RecordSpace()
         self._transactions = Transactions(engine, self._write)
         super().__init__(str(uuid.uuid4()), Writer(self._transactions), Reader(engine, blobs))
-        self.adapters = AdapterIndex(self._writer, self._reader)
+        self.adapters = AdapterIndex(self._writer, self._reader, self.server)
 
     @classmethod
     def open(
@@ -165,6 +165,7 @@ class Records(RecordQueries):
         Returns:
             the number of deleted records.
         """
+        await self._writer.call(adapter_changes.prune)
         removed = await _delete_old(self._writer, deletion_now() - max_age, max_count)
         return removed + await _make_room(self._writer, self._reader, self.space)
 

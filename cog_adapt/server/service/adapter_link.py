@@ -15,6 +15,7 @@ from cog_adapt.server.adapter_messages import (
     AdaptersAnswered,
     AdaptersListed,
     AskAdapters,
+    KeepServing,
 )
 from cog_adapt.server.errors import (
     AdapterError,
@@ -55,7 +56,7 @@ class AdapterLink:
         listener: receives the worker's messages.
     """
 
-    def __init__(self, send: Callable[[AskAdapters], bool]) -> None:
+    def __init__(self, send: Callable[[AskAdapters | KeepServing], bool]) -> None:
         self._send = send
         self._numbers = count(1)
         self._open: dict[int, asyncio.Future[AdaptersAnswered]] = {}
@@ -97,6 +98,10 @@ class AdapterLink:
         changes = b"null" if metadata is None else metadata
         named = {"adapter_id": adapter_id, "changes": changes}
         await self._exchange("note", owner, NOTE_SECONDS, **named)
+
+    def keep_serving(self, until: float) -> None:
+        """Let the worker find adapters until this moment, by `lease_clock`."""
+        self._send(KeepServing(until))
 
     async def _exchange(
         self,
@@ -155,4 +160,6 @@ def _refusal(fault: AdapterFault, text: str) -> RequestError:
         return NotFound(text)
     if fault == "input":
         return InvalidRequest(text, ("body",))
+    if fault == "unavailable":
+        return NotReady(text)
     return DiskFull(text) if fault == "storage" else AdapterError(text)

@@ -32,8 +32,11 @@ from cog_adapt.server.errors import (
 )
 from cog_adapt.server.records.adapter_pages import AdapterQuery, IndexPage
 from cog_adapt.server.service.adapter_index import IndexWriter
+from cog_adapt.server.service.adapter_link import AdapterLink
+from cog_adapt.server.service.adapter_news import AdapterNews
 from cog_adapt.server.service.adapter_relay import AdapterRelay
 from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.service.worker import Worker
 from cog_adapt.server.temp_files import folder_prefix
 
 _SECONDS = 30.0
@@ -46,21 +49,36 @@ log = structlog.get_logger()
 
 
 class AdapterService:
-    """Finds adapters in the index; the worker does the rest.
+    """Finds adapters in the index; a worker does the rest.
 
     Args:
-        service: gives the worker and the records.
+        service: gives the workers and the records.
+
+    Attributes:
+        news: of other servers.
     """
 
     def __init__(self, service: PredictionService) -> None:
         self._service = service
         self._index = service.records.adapters
-        self._link = service.worker.adapters
         has_owners = service.settings.api_keys_file is not None
         self._writer = IndexWriter(self._index, has_owners=has_owners)
-        others = [each for part in service.dispatchers.values() for each in part.workers]
-        others = [each for each in others if each is not service.worker]
-        self._relay = AdapterRelay([service.worker, *others], self._writer)
+        self._met: dict[str, asyncio.Task[None]] = {}  # owners that a worker described
+        leading = service.main.workers
+        parts = service.dispatchers.values()
+        others = [each for part in parts if part is not service.main for each in part.workers]
+        self._relay = AdapterRelay(leading, others, self._writer, self._met.clear)
+        self.news = AdapterNews(self._relay, self._writer)
+
+    @property
+    def _worker(self) -> Worker:
+        """A worker that acts on adapters: the first that is ready, else the first."""
+        workers = self._service.main.workers
+        return next((each for each in workers if each.state == "ready"), workers[0])
+
+    @property
+    def _link(self) -> AdapterLink:
+        return self._worker.adapters
 
     def check_offered(self, *, by_worker: bool = False) -> None:
         """Refuse requests that cannot be served.
@@ -72,7 +90,7 @@ class AdapterService:
             NoAdapters: the predictor keeps none.
             NotReady: the worker is needed, and not ready.
         """
-        worker = self._service.worker
+        worker = self._worker
         if worker.ready is not None and not worker.ready.has_adapters:
             raise NoAdapters(_NONE)
         if by_worker and (worker.state != "ready" or self._service.is_closing):
@@ -124,13 +142,13 @@ class AdapterService:
     async def _prepare(self, asker: Asker) -> None:
         """Bring the index up to date with the worker's adapters of an asker."""
         self.check_offered()
-        if asker.owner and self._service.worker.state == "ready":
+        if asker.owner and self._worker.state == "ready":
             await asyncio.shield(self._meet(asker.owner))
         await self._writer.write_changes()
 
     def _meet(self, owner: str) -> "asyncio.Task[None]":
         """Name an owner to each worker once, because files of old adapters may lack the owner."""
-        met = self._writer.owners
+        met = self._met
         if owner not in met:
             met[owner] = asyncio.get_running_loop().create_task(self._introduce(owner))
         return met[owner]
@@ -139,22 +157,27 @@ class AdapterService:
         try:
             await self._link.ask("describe", owner, _SECONDS)
         except RequestError as error:
-            self._writer.owners.pop(owner, None)
+            self._met.pop(owner, None)
             log.warning("the adapters of an owner are not described", error=str(error))
 
     async def change(self, adapter: MetadataJson, changes: dict[str, Any]) -> MetadataJson:
-        """Change some of an adapter's metadata; return all of it."""
+        """Change some of an adapter's metadata; return all of it once all servers know it."""
         encoded = msgspec.json.encode(changes)
         changed = await self._ask("change", adapter, _SECONDS, changes=encoded)
-        return await self._noted(changed)
+        noted = await self._noted(changed)
+        await self.reach_all()
+        return noted
 
     async def remove(self, adapter: MetadataJson) -> dict[str, Any]:
-        """Remove an adapter; return the remaining adapters that were made from it."""
+        """Remove an adapter from this server; return the remaining ones that were made from it.
+
+        `reach_all` waits for the other servers.
+        """
+        origin = self._worker
         try:
             answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
         except NotFound:  # another worker may not know the adapter
-            gone = AdapterChanged(adapter["owner"], adapter["id"])
-            self._relay.put(gone, self._service.worker)
+            self._relay.put(AdapterChanged(adapter["owner"], adapter["id"]), origin)
             await self._relay.settle()
             raise
         self._writer.put(adapter["owner"], adapter["id"], None)
@@ -162,12 +185,23 @@ class AdapterService:
         return answer
 
     async def forget(self, owner: str, key: str = "") -> None:
-        """Drop cached adaptations without an adapter: of one key, or all."""
-        ready = self._service.worker.ready
-        if ready is not None and ready.has_adapters:
+        """Drop this server's cached adaptations without an adapter: of one key, or all."""
+        worker = self._worker
+        if worker.ready is not None and worker.ready.has_adapters:
             self.check_offered(by_worker=True)
-            await self._link.ask("forget", owner, _SECONDS, adapter_id=key)
-            await self._relay.forget(self._service.worker, owner, key)
+            await worker.adapters.ask("forget", owner, _SECONDS, adapter_id=key)
+            await self._relay.forget(worker, owner, key)
+            await self._writer.write_forgotten(owner, key)
+
+    async def reach_all(self) -> None:
+        """Return when no living server uses what was changed or removed so far.
+
+        Raises:
+            AdapterTimeout: another server does not confirm.
+            StorageError: the database cannot be used, so other servers do not learn of it now.
+        """
+        await self._writer.write_changes()
+        await self.news.reach_all()
 
     async def take(self, owner: str, path: Path) -> MetadataJson:
         """Store the adapter in a file; return its metadata."""
@@ -183,7 +217,7 @@ class AdapterService:
         Raises:
             DiskFull: the disk is full.
         """
-        prefix = folder_prefix(self._service.worker.prefix)
+        prefix = folder_prefix(self._worker.prefix)
         try:
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix))
         except OSError as error:

@@ -132,6 +132,14 @@ class Noting(Protocol):
         """Take over an adapter's metadata from another process; None: it was removed."""
 
 
+@runtime_checkable
+class Leased(Protocol):
+    """Finds adapters for requests only while its server knows the other servers' changes."""
+
+    def serve_while(self, may_serve: Callable[[], bool]) -> None:
+        """Ask `may_serve` whenever an adapter is looked up; called once, before the first run."""
+
+
 def find_adapters(predictor: object) -> KeepingAdapters | None:
     """Return the `adapters` of the predictor, or of one of its attributes; None without one."""
     found = (getattr(each, "adapters", None) for each in _held_by(predictor))

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any, TextIO
 
-from cog_adapt.server.adapter_messages import AdaptersAnswered, AskAdapters
+from cog_adapt.server.adapter_messages import AdaptersAnswered, AskAdapters, KeepServing
 from cog_adapt.server.protocol import (
     ADMIN_KEY,
     OWNER_KEY,
@@ -26,7 +26,7 @@ from cog_adapt.server.protocol import (
     Stop,
 )
 from cog_adapt.server.worker.active import NO_PREDICTION, current
-from cog_adapt.server.worker.adapters import AdapterAnswers
+from cog_adapt.server.worker.adapters import AdapterAnswers, AdapterLease
 from cog_adapt.server.worker.async_runs import AsyncRuns
 from cog_adapt.server.worker.checks import (
     HealthCheck,
@@ -105,6 +105,7 @@ class _Worker:
         self._health: HealthCheck | None = None
         self._runs: Runs | None = None
         self._adapters: AdapterAnswers | None = None
+        self._lease = AdapterLease()
         self._kept: list[AskAdapters] = []  # questions that wait for the end of the setup
         self._adapters_lock = threading.Lock()
         self._stopped = threading.Event()
@@ -158,7 +159,7 @@ class _Worker:
     def _offer_adapters(self, predictor: Predictor) -> None:
         found = find_adapters(predictor.instance)
         if found is not None:
-            answers = AdapterAnswers(found, self._connection.send)
+            answers = AdapterAnswers(found, self._connection.send, self._lease)
             with self._adapters_lock:
                 answers.start(self._kept)
                 self._adapters = answers
@@ -179,6 +180,8 @@ class _Worker:
         """Dispatch a request at once: the next one may be a cancel."""
         if isinstance(request, AskAdapters):
             self._on_adapters(request)
+        elif isinstance(request, KeepServing):
+            self._lease.renew(request)
         elif not isinstance(request, Run | Cancel | Stop):
             threading.Thread(target=self._answer, args=(request,), daemon=True).start()
         elif self._runs is not None:  # no such request comes before Ready
