@@ -22,6 +22,7 @@ from cog_adapt.runner.model.loaded_model import Adaptation
 from cog_adapt.runner.model.query_runner import Pieces, QueryRunner
 from cog_adapt.runner.modules.adapters import Adapter, read_weights
 from cog_adapt.runner.scheduling.admission import Admission
+from cog_adapt.runner.scheduling.claims import Claims
 from cog_adapt.runner.scheduling.reading import Reading
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.scheduling.tickets import Ticket
@@ -53,6 +54,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         default: the adapter of requests that name no adapter; None without `weights`.
         reading: the reader of callers' large sources.
         self_test_report: the report of the last self-test; None before the first self-test.
+        claims: how equal adaptations of several processes run once; None: they do not.
 
     Raises:
         SetupError: the model or the weights cannot be loaded here.
@@ -69,6 +71,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.checkpoints = folder_of(self.settings)
         self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
+        self.claims: Claims | None = None
         self.scheduler = Scheduler()
         self.model = load(task, self.settings, scheduler=self.scheduler, store=self.store)
         self._queries = QueryRunner(
@@ -152,6 +155,10 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     def read_admin_from(self, key: str) -> None:
         """Read the admin flag from this key of a context; called like `read_owner_from`."""
         self._admin_key = key
+
+    def claim_through(self, claims: Claims) -> None:
+        """Ask for a claim before each adaptation; for a server of several processes."""
+        self.claims = claims
 
     def asker_of(self, context: Mapping[str, str]) -> Asker:
         """Return the asker of a request with this context; owner "" without owners."""

@@ -1,4 +1,4 @@
-"""The messages between the front process and the worker about adapters.
+"""The messages between the front process and the worker about adapters and adaptations.
 
 Metadata travels as JSON bytes, and an adapter's content as the path of a file.
 """
@@ -89,4 +89,31 @@ class AdaptersListed(msgspec.Struct, frozen=True, tag=True):
     is_whole: bool = True
 
 
-AdapterReport = AdaptersAnswered | AdapterChanged | AdaptersListed
+class Claim(msgspec.Struct, frozen=True, tag=True):
+    """Model to front: a run wants to learn; answered by `Claimed`.
+
+    Attributes:
+        number: of the claim.
+        owner: of the adaptation.
+        key: equal keys of an owner are equal adaptations.
+    """
+
+    number: int
+    owner: str
+    key: str
+
+
+class Claimed(msgspec.Struct, frozen=True, tag=True):
+    """Front to model: the answer to a claim; `is_held` may follow a refusal when its turn comes."""
+
+    number: int
+    is_held: bool
+
+
+class Unclaim(msgspec.Struct, frozen=True, tag=True):
+    """Model to front: the run has ended, or waits no longer."""
+
+    number: int
+
+
+AdapterReport = AdaptersAnswered | AdapterChanged | AdaptersListed | Claim | Unclaim

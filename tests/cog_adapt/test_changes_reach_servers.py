@@ -18,8 +18,8 @@ from tests.cog_adapt.test_adapter_changes_reach_all import ADA, BOB, CODE, KEYS,
 from tests.cog_adapt.waiting import wait_for
 
 LATER = CODE.replace(
-    "async def run(self, adapter: str = \"\", learn: int = 0) -> str:",
-    "async def run(self, adapter: str = \"\", learn: int = 0, after: str = \"\") -> str:\n"
+    'async def run(self, adapter: str = "", learn: int = 0) -> str:',
+    'async def run(self, adapter: str = "", learn: int = 0, after: str = "") -> str:\n'
     "            while after and not Path(after).exists():\n"
     "                await asyncio.sleep(0.05)",
 ).replace("from cog import", "import asyncio\n    from pathlib import Path\n\n    from cog import")

@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import UNFINISHED
-from cog_adapt.server.records.tables import deliveries, records, servers
+from cog_adapt.server.records.tables import adaptation_claims, deliveries, records, servers
 
 LEASE: Final = timedelta(seconds=10)
 BEAT_SECONDS: Final = 2.0
@@ -100,6 +100,7 @@ def take_over(connection: Connection, server: str) -> list[dict[str, Any]]:
         .returning(*records.c)
     )
     rows = [dict(row) for row in taken.mappings()]
+    connection.execute(delete(adaptation_claims).where(_is_orphan(adaptation_claims, server, dead)))
     connection.execute(delete(servers).where(servers.c.id.in_(dead)))
     return sorted(rows, key=lambda row: (row["created_at"], row["id"]))
 

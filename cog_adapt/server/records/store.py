@@ -14,11 +14,12 @@ from sqlalchemy import Connection, Engine
 from cog_adapt.deletion_clock import deletion_now
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.records import leases as servers
 from cog_adapt.server.records import adapter_changes, retention
+from cog_adapt.server.records import leases as servers
 from cog_adapt.server.records.adapters import AdapterIndex
 from cog_adapt.server.records.batch import Changes, Key
 from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.claims import ClaimRows
 from cog_adapt.server.records.database import open_database
 from cog_adapt.server.records.forgetting import (
     ForgottenRecords,
@@ -58,6 +59,8 @@ class Records(RecordQueries):
         self._transactions = Transactions(engine, self._write)
         super().__init__(str(uuid.uuid4()), Writer(self._transactions), Reader(engine, blobs))
         self.adapters = AdapterIndex(self._writer, self._reader, self.server)
+        has_hosts = engine.dialect.name == "postgresql"  # SQLite's servers are on one host
+        self.claims = ClaimRows(self._writer, self.server) if has_hosts else None
 
     @classmethod
     def open(

@@ -15,7 +15,9 @@ from cog_adapt.server.adapter_messages import (
     AdaptersAnswered,
     AdaptersListed,
     AskAdapters,
+    Claim,
     KeepServing,
+    Unclaim,
 )
 from cog_adapt.server.errors import (
     AdapterError,
@@ -41,6 +43,9 @@ class AdapterListener(Protocol):
 
     def on_listed(self, report: AdaptersListed) -> None:
         """Accept one batch of the full list, which is newer than earlier changes."""
+
+    def on_claim(self, report: Claim | Unclaim) -> None:
+        """Accept a claim to an adaptation, or its end."""
 
     def on_exit(self) -> None:
         """Handle the end of the process: the next messages come from another."""
@@ -144,6 +149,8 @@ class AdapterLink:
             return
         elif isinstance(report, AdapterChanged):
             self.listener.on_changed(report)
+        elif isinstance(report, Claim | Unclaim):
+            self.listener.on_claim(report)
         else:
             self.listener.on_listed(report)
 

@@ -6,9 +6,15 @@ from typing import Any
 
 import structlog
 
-from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
+from cog_adapt.server.adapter_messages import (
+    AdapterChanged,
+    AdaptersListed,
+    Claim,
+    Unclaim,
+)
 from cog_adapt.server.errors import NotReady, RequestError
 from cog_adapt.server.records.adapter_changes import AdapterChange
+from cog_adapt.server.service.adaptation_claims import AdaptationClaims
 from cog_adapt.server.service.adapter_index import IndexWriter, WorkerList
 from cog_adapt.server.service.adapter_link import NOTE_SECONDS
 from cog_adapt.server.service.worker import Worker
@@ -26,6 +32,7 @@ class AdapterRelay:
         leading: the workers whose lists fill the index.
         others: all other workers that may keep adapters.
         index: the index that answers the routes.
+        claims: grants the workers' claims to adaptations.
         on_exit: called at the end of the process of a leading worker.
     """
 
@@ -34,8 +41,10 @@ class AdapterRelay:
         leading: Sequence[Worker],
         others: Sequence[Worker],
         index: IndexWriter,
+        claims: AdaptationClaims,
         on_exit: Callable[[], None],
     ) -> None:
+        self.claims = claims
         self._workers = [*leading, *others]
         self._index = index
         self._notes: set[asyncio.Task[None]] = set()
@@ -100,8 +109,14 @@ class _Sayings:
     def on_listed(self, report: AdaptersListed) -> None:
         """Leave the index to the leading workers."""
 
+    def on_claim(self, report: Claim | Unclaim) -> None:
+        if isinstance(report, Claim):
+            self._relay.claims.ask(self._worker, report)
+        else:
+            self._relay.claims.release(self._worker, report.number)
+
     def on_exit(self) -> None:
-        """Keep what the process has said."""
+        self._relay.claims.on_exit(self._worker)
 
 
 class _LeadingSayings(_Sayings):
@@ -118,6 +133,7 @@ class _LeadingSayings(_Sayings):
         self._files.on_listed(report)
 
     def on_exit(self) -> None:
+        super().on_exit()
         self._files.on_exit()
         self._on_exit()
 

@@ -31,6 +31,7 @@ from cog_adapt.server.errors import (
     RequestError,
 )
 from cog_adapt.server.records.adapter_pages import AdapterQuery, IndexPage
+from cog_adapt.server.service.adaptation_claims import AdaptationClaims
 from cog_adapt.server.service.adapter_index import IndexWriter
 from cog_adapt.server.service.adapter_link import AdapterLink
 from cog_adapt.server.service.adapter_news import AdapterNews
@@ -67,7 +68,10 @@ class AdapterService:
         leading = service.main.workers
         parts = service.dispatchers.values()
         others = [each for part in parts if part is not service.main for each in part.workers]
-        self._relay = AdapterRelay(leading, others, self._writer, self._met.clear)
+        claims = AdaptationClaims(service.records.claims)
+        self._relay = AdapterRelay(
+            leading, others, self._writer, claims=claims, on_exit=self._met.clear
+        )
         self.news = AdapterNews(self._relay, self._writer)
 
     @property

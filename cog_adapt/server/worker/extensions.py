@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from cog_adapt.server.protocol import Beat
+from cog_adapt.server.worker.claims import WorkerClaims
 
 T = TypeVar("T")
 
@@ -76,6 +77,13 @@ class Administered(Protocol):
 
     def read_admin_from(self, key: str) -> None:
         """Trust this key of a run's context for the admin flag; called as above."""
+
+
+class Claiming(Protocol):
+    """Learns from examples, of equal ones once, though its server has several processes."""
+
+    def claim_through(self, claims: WorkerClaims) -> None:
+        """Ask these claims before each adaptation; called once, before the first run."""
 
 
 class Keeping(Protocol):
@@ -213,6 +221,13 @@ def provide_asker_keys(predictor: object, owner_key: str, admin_key: str) -> Non
     administered: Administered
     for administered in _offering(predictor, "read_admin_from"):
         administered.read_admin_from(admin_key)
+
+
+def provide_claims(predictor: object, claims: WorkerClaims) -> None:
+    """Give all objects that learn the claims of this server."""
+    claiming: Claiming
+    for claiming in _offering(predictor, "claim_through"):
+        claiming.claim_through(claims)
 
 
 def find_kept_folders(predictor: object) -> tuple[Path, ...]:

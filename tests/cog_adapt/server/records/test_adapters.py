@@ -161,7 +161,8 @@ def test_an_owners_own_are_found_expired_ones_too_and_no_shared_ones(home):
                 described("b"),
                 described("c", owner="bob", shared=["ada"]),
             ),
-            OLD, 0,
+            OLD,
+            0,
         )
         found = [msgspec.json.decode(each)["id"] for each in await index.own("ada")]
         assert sorted(found) == ["a", "b"]
