@@ -40,14 +40,14 @@ class ClaimRows:
 
 def _take(connection: Connection, owner: str, key: str, server: str) -> bool:
     row = {"owner": owner, "key": key, "server": server}
-    taking = insert(adaptation_claims).values(row).on_conflict_do_nothing()
-    if connection.execute(taking).rowcount:
+    taking = insert(adaptation_claims).values(row).on_conflict_do_nothing().returning(_its.key)
+    if connection.execute(taking).first() is not None:
         return True
     dead = leases.find_dead(connection, server)
     is_orphan = or_(_its.server.in_(dead), _its.server.not_in(select(servers.c.id)))
     orphan = delete(adaptation_claims).where(_its.owner == owner, _its.key == key, is_orphan)
     if connection.execute(orphan).rowcount:
-        return bool(connection.execute(taking).rowcount)
+        return connection.execute(taking).first() is not None
     holder = select(_its.server).where(_its.owner == owner, _its.key == key)
     return connection.execute(holder).scalar() == server
 
