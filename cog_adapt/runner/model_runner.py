@@ -18,7 +18,7 @@ from cog_adapt.runner.known.adaptation_cache import AdaptationCache
 from cog_adapt.runner.loading import load
 from cog_adapt.runner.model.adaptation_memory import held_adaptations
 from cog_adapt.runner.model.growing_answers import OnEnd
-from cog_adapt.runner.model.loaded_model import Adaptation
+from cog_adapt.runner.model.loaded_model import Adaptation, LoadedModel
 from cog_adapt.runner.model.query_runner import Pieces, QueryRunner
 from cog_adapt.runner.modules.adapters import Adapter, read_weights
 from cog_adapt.runner.scheduling.admission import Admission
@@ -54,7 +54,6 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         default: the adapter of requests that name no adapter; None without `weights`.
         reading: the reader of callers' large sources.
         self_test_report: the report of the last self-test; None before the first self-test.
-        claims: how equal adaptations of several processes run once; None: they do not.
 
     Raises:
         SetupError: the model or the weights cannot be loaded here.
@@ -71,7 +70,6 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.checkpoints = folder_of(self.settings)
         self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
-        self.claims: Claims | None = None
         self.scheduler = Scheduler()
         self.model = load(task, self.settings, scheduler=self.scheduler, store=self.store)
         self._queries = QueryRunner(
@@ -134,12 +132,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         return Adapters(
             store=self.store,
             check=model.predictions.modules.checked,
-            peft=PeftFormat(
-                template=model.base.template,
-                base=model.base.digest,
-                head=self.task.head,
-                labels=tuple(self.task.labels(())),
-            ),
+            peft=_peft_format(self.task, model),
             forget=self.cache.forget,
             reading=self.reading.read,
         )
@@ -158,7 +151,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def claim_through(self, claims: Claims) -> None:
         """Ask for a claim before each adaptation; for a server of several processes."""
-        self.claims = claims
+        self.cache.claims = claims
 
     def asker_of(self, context: Mapping[str, str]) -> Asker:
         """Return the asker of a request with this context; owner "" without owners."""
@@ -254,6 +247,11 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             examples, recipe or Recipe(), begin=begin, checkpoints=states, kept=kept
         )
         return self._admission.submit(kept.guarding(work) if kept else work, owner)
+
+
+def _peft_format(task: Task, model: LoadedModel) -> PeftFormat:
+    base, labels = model.base, tuple(task.labels(()))
+    return PeftFormat(template=base.template, base=base.digest, head=task.head, labels=labels)
 
 
 def _steps_only(on_step: OnStep | None) -> Callable[[object], None] | None:

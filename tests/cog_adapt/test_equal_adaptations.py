@@ -62,6 +62,10 @@ def write_code(folder):
     return {"WEIGHTS_DIR": str(folder / "weights"), "API_KEYS_FILE": str(folder / "keys")}
 
 
+def is_ready(server):
+    return server.get("/readyz", headers=ADA).status_code == 200
+
+
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
     """Where two equal requests may come: to two workers, or to two servers."""
@@ -77,7 +81,7 @@ def pairs(tmp_path_factory):
         start = partial(serving, "mirror", folder, predict="learner.py:Learner", env=env)
         both = [stack.enter_context(start(until="up")) for _ in range(2)]
         for each in both:
-            wait_until(lambda each=each: each.get("/readyz", headers=ADA).status_code == 200, 120)
+            wait_until(partial(is_ready, each), 120)
         yield {"workers": (both[0], both[0]), "servers": (both[0], both[1])}
 
 

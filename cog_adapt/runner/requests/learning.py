@@ -69,7 +69,7 @@ def _tidy_features(runner: ModelRunner, wanted: AdaptationRequest) -> None:
 
 def _in_turn(runner: ModelRunner, planned: Plan) -> Callable[[], _Begun] | Turn[_Begun]:
     """Return how a run begins: in its turn, where equal ones may be under way elsewhere."""
-    claims, wanted = runner.claims, planned.wanted
+    claims, wanted = runner.cache.claims, planned.wanted
     if claims is None or not planned.claim:
         return partial(_begin, runner, planned)
     return Turn(

@@ -153,7 +153,7 @@ class Adapters:
 
     def serve_while(self, may_serve: Callable[[], bool]) -> None:
         """Find adapters only while this returns True; else NotServedError is raised."""
-        self._store.serve_while(may_serve)
+        self._store.serving.only_while(may_serve)
 
     def watch(self, callback: Watcher) -> None:
         """Call `callback(owner, adapter_id, metadata)` at each change; metadata None: removed."""

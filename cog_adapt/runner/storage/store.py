@@ -6,7 +6,7 @@ and adapters from before there was metadata are read too.
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -16,7 +16,7 @@ from cog_adapt.adapter_metadata import AdapterMetadata, Provenance
 from cog_adapt.adapter_rule import Asker, version_of
 from cog_adapt.deletion_clock import deletion_now
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.errors import AdapterNotFound, InputError, NotServedError, StoreError
+from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
@@ -26,6 +26,7 @@ from cog_adapt.runner.storage.known import KnownAdapters, MetadataChange, NextVe
 from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
+from cog_adapt.runner.storage.serving import Serving
 from cog_adapt.runner.storage.tiers import Tiers
 
 _UNBOUNDED = StorageBudgets(memory=2**62, memory_of_owner=2**62, disk=2**62, disk_of_owner=2**62)
@@ -45,6 +46,10 @@ class AdapterStore:
         remote: the remote store that keeps the adapters that the disk evicts; None: no store.
         serves: whether this store answers requests. A serving store would notice the changes of
             other processes late, so commands refuse to change its folder.
+
+    Attributes:
+        decisions: the results of adaptations.
+        serving: whether requests may find adapters now.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class AdapterStore:
         self._known = KnownAdapters(self._folder, remote)
         self.decisions = Decisions(folder)  # a decision is removed with its adapter
         self._known.watch(self.decisions.on_change)
-        self._may_serve: Callable[[], bool] = lambda: True
+        self.serving = Serving()
         self._next_cleaning = 0.0
         for key, known in self._known.index.items():
             if self._folder.holds(key):
@@ -104,7 +109,7 @@ class AdapterStore:
             WeightsError: the file is damaged.
             StoreError: the remote store cannot be read, or adapters are not served now.
         """
-        self._check_served()
+        self.serving.check()
         try:
             key = self._known.find(reference, Asker(owner, sees_all))
         except AdapterNotFound:
@@ -120,7 +125,7 @@ class AdapterStore:
 
     def peek(self, reference: str, owner: str) -> Adapter:
         """Return what `get` returns, without counting a use."""
-        self._check_served()
+        self.serving.check()
         return self._content(self._known.find(reference, Asker(owner)))
 
     def known(self, reference: str, owner: str) -> AdapterMetadata:
@@ -200,18 +205,12 @@ class AdapterStore:
         """
         key = (place_of(owner), adapter_id)
         if known is None:
-            self._tiers.let_go(key)
-            if self._tiers.remote:
-                self._folder.remove(key)
+            self._tiers.let_go_copy(key)
             self._known.forget(key)
             return
         self._known.note(key, known)
         if self._folder.holds(key):
             self._tiers.note(key, known.bytes)
-
-    def serve_while(self, may_serve: Callable[[], bool]) -> None:
-        """Find adapters for requests only while this returns True; else raise NotServedError."""
-        self._may_serve = may_serve
 
     def watch(self, watcher: Watcher) -> None:
         """Call `watcher` with owner, id and metadata at each change; None: removed."""
@@ -229,13 +228,6 @@ class AdapterStore:
     def gauges(self) -> dict[str, float]:
         """Return numbers for a server's metrics: bytes, count, hits and misses of each tier."""
         return self._tiers.gauges()
-
-    def _check_served(self) -> None:
-        if not self._may_serve():
-            raise NotServedError(
-                "kept adapters are not served now: this server could not learn for 10 s what other "
-                "servers have removed. Make the database of DATABASE_URL reachable, or try again."
-            )
 
     def _content(self, key: Key) -> Adapter:
         adapter = self._tiers.recent(key)

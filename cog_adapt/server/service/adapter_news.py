@@ -47,14 +47,15 @@ class AdapterNews:
             self._task.cancel()
 
     async def reach_all(self) -> None:
-        """Return when all living servers have applied the changes that were written here.
+        """Return when all living servers have applied the changes that were made here.
 
         A server that does not answer is waited for until its lease has ended.
 
         Raises:
             AdapterTimeout: a server renews its lease, but does not apply the changes.
-            StorageError: the database cannot be read.
+            StorageError: the database cannot be used, so other servers do not learn of it now.
         """
+        await self._index.write_changes()
         index, number = self._index.index, self._index.last_written
         if not number:
             return

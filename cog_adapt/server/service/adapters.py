@@ -33,7 +33,6 @@ from cog_adapt.server.errors import (
 from cog_adapt.server.records.adapter_pages import AdapterQuery, IndexPage
 from cog_adapt.server.service.adaptation_claims import AdaptationClaims
 from cog_adapt.server.service.adapter_index import IndexWriter
-from cog_adapt.server.service.adapter_link import AdapterLink
 from cog_adapt.server.service.adapter_news import AdapterNews
 from cog_adapt.server.service.adapter_relay import AdapterRelay
 from cog_adapt.server.service.service import PredictionService
@@ -79,10 +78,6 @@ class AdapterService:
         """A worker that acts on adapters: the first that is ready, else the first."""
         workers = self._service.main.workers
         return next((each for each in workers if each.state == "ready"), workers[0])
-
-    @property
-    def _link(self) -> AdapterLink:
-        return self._worker.adapters
 
     def check_offered(self, *, by_worker: bool = False) -> None:
         """Refuse requests that cannot be served.
@@ -152,14 +147,14 @@ class AdapterService:
 
     def _meet(self, owner: str) -> "asyncio.Task[None]":
         """Name an owner to each worker once, because files of old adapters may lack the owner."""
-        met = self._met
-        if owner not in met:
-            met[owner] = asyncio.get_running_loop().create_task(self._introduce(owner))
-        return met[owner]
+        if owner not in self._met:
+            introducing = self._introduce(owner)
+            self._met[owner] = asyncio.get_running_loop().create_task(introducing)
+        return self._met[owner]
 
     async def _introduce(self, owner: str) -> None:
         try:
-            await self._link.ask("describe", owner, _SECONDS)
+            await self._worker.adapters.ask("describe", owner, _SECONDS)
         except RequestError as error:
             self._met.pop(owner, None)
             log.warning("the adapters of an owner are not described", error=str(error))
@@ -167,10 +162,7 @@ class AdapterService:
     async def change(self, adapter: MetadataJson, changes: dict[str, Any]) -> MetadataJson:
         """Change some of an adapter's metadata; return all of it once all servers know it."""
         encoded = msgspec.json.encode(changes)
-        changed = await self._ask("change", adapter, _SECONDS, changes=encoded)
-        noted = await self._noted(changed)
-        await self.reach_all()
-        return noted
+        return await self._noted(await self._ask("change", adapter, _SECONDS, changes=encoded))
 
     async def remove(self, adapter: MetadataJson) -> dict[str, Any]:
         """Remove an adapter from this server; return the remaining ones that were made from it.
@@ -204,13 +196,13 @@ class AdapterService:
             AdapterTimeout: another server does not confirm.
             StorageError: the database cannot be used, so other servers do not learn of it now.
         """
-        await self._writer.write_changes()
         await self.news.reach_all()
 
     async def take(self, owner: str, path: Path) -> MetadataJson:
-        """Store the adapter in a file; return its metadata."""
+        """Store the adapter in a file; return its metadata once all servers know it."""
         self.check_offered(by_worker=True)
-        return await self._noted(await self._link.ask("take", owner, _FILE_SECONDS, path=str(path)))
+        asking = self._worker.adapters.ask("take", owner, _FILE_SECONDS, path=str(path))
+        return await self._noted(await asking)
 
     @contextlib.asynccontextmanager
     async def temporary_folder(self) -> AsyncIterator[Path]:
@@ -221,11 +213,7 @@ class AdapterService:
         Raises:
             DiskFull: the disk is full.
         """
-        prefix = folder_prefix(self._worker.prefix)
-        try:
-            folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix))
-        except OSError as error:
-            raise DiskFull(f"no file can be made: {error.strerror}. Try later.") from error
+        folder = await asyncio.to_thread(_make_folder, folder_prefix(self._worker.prefix))
         try:
             yield folder
         finally:
@@ -244,7 +232,9 @@ class AdapterService:
         self.check_offered(by_worker=True)
         owner, adapter_id = adapter["owner"], adapter["id"]
         try:
-            return await self._link.ask(action, owner, seconds, adapter_id=adapter_id, **more)
+            return await self._worker.adapters.ask(
+                action, owner, seconds, adapter_id=adapter_id, **more
+            )
         except NotFound as error:  # it was removed after the index was read
             raise _not_found(adapter_id) from error
 
@@ -254,10 +244,18 @@ class AdapterService:
         await self._writer.settle()
 
     async def _noted(self, metadata: MetadataJson) -> MetadataJson:
-        """Send the worker's earlier messages to all workers before this answer."""
+        """Send the worker's earlier messages to all workers and servers before this answer."""
         self._writer.put(metadata["owner"], metadata["id"], msgspec.json.encode(metadata))
         await self._relay.settle()
+        await self.reach_all()
         return metadata
+
+
+def _make_folder(prefix: str) -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError as error:
+        raise DiskFull(f"no file can be made: {error.strerror}. Try later.") from error
 
 
 def _not_found(reference: str) -> NotFound:
