@@ -193,6 +193,7 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
         pruning.cancel()
         await parts.service.close(seconds)
         parts.adapters.news.stop()
+        parts.adapters.claims.close()
         await parts.adapters.settle()
         await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
         await parts.webhooks.close()

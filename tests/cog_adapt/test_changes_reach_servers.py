@@ -1,6 +1,7 @@
-"""DELETE, un-share and re-name at one server reach the other before they are answered."""
+"""DELETE, un-share and re-name reach each worker of both servers before they are answered."""
 
 import hashlib
+import itertools
 import os
 import re
 import signal
@@ -8,8 +9,10 @@ import textwrap
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
+import httpx2
 import pytest
 
 from tests.cog_adapt.contract.serving import serving
@@ -17,6 +20,8 @@ from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
 from tests.cog_adapt.test_adapter_changes_reach_all import ADA, BOB, CODE, KEYS, ask
 from tests.cog_adapt.waiting import wait_for
 
+ADMIN = {"Authorization": "Bearer eve-key"}
+GATES = itertools.count()
 LATER = CODE.replace(
     'async def run(self, adapter: str = "", learn: int = 0) -> str:',
     'async def run(self, adapter: str = "", learn: int = 0, after: str = "") -> str:\n'
@@ -27,12 +32,13 @@ LATER = CODE.replace(
 
 @pytest.fixture(scope="module", params=["postgresql", "sqlite"])
 def servers(request, tmp_path_factory):
-    """Two servers of one database and one folder of adapters."""
+    """Two servers of one database and one folder of adapters, with two workers each."""
     folder = tmp_path_factory.mktemp("pair")
     (folder / "learner.py").write_text(textwrap.dedent(LATER))
     lines = [f"{who} {hashlib.sha256(key.encode()).hexdigest()}" for key, who in KEYS.items()]
     (folder / "keys").write_text("\n".join(lines))
     env = {"WEIGHTS_DIR": str(folder / "weights"), "API_KEYS_FILE": str(folder / "keys")}
+    env |= {"MODEL_PROCESSES": "2"}
     with ExitStack() as stack:
         if request.param == "postgresql":
             binaries = find_binaries()
@@ -45,7 +51,6 @@ def servers(request, tmp_path_factory):
         both = [stack.enter_context(start(until="up")) for _ in range(2)]
         for each in both:
             wait_for(partial(is_ready, each), 120)
-            each.folder = folder
         yield both
 
 
@@ -59,7 +64,25 @@ def change(server, adapter_id, **changes):
 
 
 def predict(server, headers, adapter):
-    return ask(server, "predictions", headers, adapter=adapter)
+    """Ask both workers, of which each runs one prediction at a time; return what both say."""
+    gate, others = server.folder / f"gate-{next(GATES)}", []
+    values = {"adapter": adapter, "after": str(gate)}
+    other = threading.Thread(target=lambda: others.append(ask_apart(server, headers, values)))
+    other.start()
+    try:
+        wait_for(lambda: "cog_predictions_running 1.0" in figures(server) or None, 30)
+        found = ask(server, "predictions", headers, adapter=adapter)
+    finally:
+        gate.touch()
+        other.join(60)
+    assert others == [found]
+    return found
+
+
+def ask_apart(server, headers, values):
+    """Ask over a connection of its own."""
+    with httpx2.Client(timeout=120, trust_env=False) as client:
+        return ask(replace(server, client=client), "predictions", headers, **values)
 
 
 def held(server):
@@ -67,9 +90,6 @@ def held(server):
     lines = server.get("/metrics", headers=ADMIN).text.splitlines()
     names = ("cog_model_adapters_memory_entries", "cog_model_adapter_cache_entries")
     return [sum(float(x.split()[-1]) for x in lines if x.startswith(name)) for name in names]
-
-
-ADMIN = {"Authorization": "Bearer eve-key"}
 
 
 @pytest.fixture

@@ -67,6 +67,11 @@ class AdaptationClaims:
         """End all claims of a worker whose process has ended."""
         self._end(lambda each: each[0] is worker)
 
+    def close(self) -> None:
+        """Stop waiting for other servers; what is still claimed ends with this server's lease."""
+        for task in self._tasks:
+            task.cancel()
+
     def _end(self, is_over: Callable[[tuple[Worker, int]], bool]) -> None:
         for place, line in [*self._lines.items()]:
             if any(map(is_over, line.waiting)):

@@ -55,6 +55,7 @@ class AdapterService:
         service: gives the workers and the records.
 
     Attributes:
+        claims: the workers' claims to adaptations.
         news: of other servers.
     """
 
@@ -67,9 +68,9 @@ class AdapterService:
         leading = service.main.workers
         parts = service.dispatchers.values()
         others = [each for part in parts if part is not service.main for each in part.workers]
-        claims = AdaptationClaims(service.records.claims)
+        self.claims = AdaptationClaims(service.records.claims)
         self._relay = AdapterRelay(
-            leading, others, self._writer, claims=claims, on_exit=self._met.clear
+            leading, others, self._writer, claims=self.claims, on_exit=self._met.clear
         )
         self.news = AdapterNews(self._relay, self._writer)
 
