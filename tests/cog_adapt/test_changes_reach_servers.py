@@ -7,7 +7,6 @@ import re
 import signal
 import textwrap
 import threading
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ import pytest
 from tests.cog_adapt.contract.serving import serving
 from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
 from tests.cog_adapt.test_adapter_changes_reach_all import ADA, BOB, CODE, KEYS, ask
-from tests.cog_adapt.waiting import wait_for
+from tests.cog_adapt.waiting import assert_stays, wait_for
 
 ADMIN = {"Authorization": "Bearer eve-key"}
 GATES = itertools.count()
@@ -144,7 +143,7 @@ def test_a_stopped_server_is_waited_for_until_its_lease_ends_and_serves_no_adapt
     try:
         assert here.request("DELETE", f"/adapters/{warm}", headers=ADA).status_code == 200
         gate.touch()  # the worker, which runs on, looks the adapter up
-        time.sleep(1)
+        assert_stays(late.is_alive, 1)
     finally:
         os.kill(there.process.pid, signal.SIGCONT)
     late.join(60)

@@ -165,12 +165,11 @@ class Folder:
         Each has the time of the last write of its metadata, in ns; 0 without metadata.
         """
         found: dict[str, int] = {}
-        with suppress(FileNotFoundError), os.scandir(self.path((place, "")).parent) as entries:
-            for entry in entries:
-                stem, end = os.path.splitext(entry.name)
-                if end in _ENDS and is_id(stem):
-                    written_at = _written_at(entry) if end == ".json" else 0
-                    found[stem] = max(written_at, found.get(stem, 0))
+        for entry in _entries_of(self.path((place, "")).parent):
+            stem, end = os.path.splitext(entry.name)
+            if end in _ENDS and is_id(stem):
+                written_at = _written_at(entry) if end == ".json" else 0
+                found[stem] = max(written_at, found.get(stem, 0))
         return found
 
     def has_any(self, key: Key) -> bool:
@@ -183,6 +182,11 @@ class Folder:
 
 _ENDS = (".safetensors", ".json")
 _IN_USE = "in-use.lock"
+
+
+def _entries_of(folder: Path) -> "Iterator[os.DirEntry[str]]":
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        yield from entries
 
 
 def _written_at(entry: "os.DirEntry[str]") -> int:

@@ -5,6 +5,7 @@ A server tells its workers of changes at once; this look is for processes that n
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.runner.errors import StoreError
@@ -61,10 +62,15 @@ class SeenFiles:
             if known is not None:
                 yield key, known
             return
-        try:
-            with self._folder.locked(key[0]):
-                known = self._folder.read_metadata(key, owner)
-                if known is not None and known != before:
-                    yield key, known
-        except StoreError as error:
-            logger.warning("a change of adapter %s is not read: %s", key[1], error)
+        with _logging_failure(key), self._folder.locked(key[0]):
+            known = self._folder.read_metadata(key, owner)
+            if known is not None and known != before:
+                yield key, known
+
+
+@contextmanager
+def _logging_failure(key: Key) -> Iterator[None]:
+    try:
+        yield
+    except StoreError as error:
+        logger.warning("a change of adapter %s is not read: %s", key[1], error)

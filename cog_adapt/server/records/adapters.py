@@ -158,9 +158,9 @@ def _read_own(connection: Connection, owner: str, adapter_id: str | None) -> lis
 def _write(connection: Connection, changes: Mapping[Place, bytes | None], server: str) -> int:
     sequence.lock(connection)
     kept = {place: msgspec.json.decode(each) for place, each in changes.items() if each is not None}
-    told = [place for place in changes if _differs(connection, place, kept.get(place))]
+    news = [place for place in changes if _differs(connection, place, kept.get(place))]
     _replace(connection, list(changes), kept.values())
-    return sequence.append(connection, server, (AdapterChange(*place) for place in told))
+    return sequence.append(connection, server, (AdapterChange(*place) for place in news))
 
 
 def _note_forgotten(connection: Connection, change: AdapterChange, server: str) -> int:

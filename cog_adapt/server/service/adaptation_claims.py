@@ -17,7 +17,7 @@ from cog_adapt.server.records.adapters import Place
 from cog_adapt.server.records.claims import ClaimRows
 from cog_adapt.server.service.worker import Worker
 
-_LOOK_SECONDS: Final = 0.25  # between two looks at a claim of another server
+LOOK_SECONDS: Final = 0.25  # between two looks at a claim of another server
 _RETRY_SECONDS: Final = 1.0
 log = structlog.get_logger()
 
@@ -96,7 +96,7 @@ class AdaptationClaims:
             for worker, number in line.waiting[1:] if line.is_ours else line.waiting:
                 worker.send(Claimed(number, is_held=False))
             if not line.is_ours:
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(LOOK_SECONDS)
         if line.waiting:
             worker, number = line.waiting[0]
             worker.send(Claimed(number, is_held=True))

@@ -61,11 +61,10 @@ class WorkerList:
                 return  # of a process that has ended
             index = self._writer.index
             await index.write_list(report.metadata, filling.since, filling.after)
-            if report.is_last:
-                filling.is_over = True
-                if report.is_whole:
-                    await index.forget_before(filling.since, filling.after)
-                    await self._writer.name_unowned()
+            filling.is_over = report.is_last
+            if report.is_last and report.is_whole:
+                await index.forget_before(filling.since, filling.after)
+                await self._writer.name_unowned()
 
 
 class IndexWriter:

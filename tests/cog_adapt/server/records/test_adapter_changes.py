@@ -63,7 +63,6 @@ def test_who_has_not_confirmed_is_behind_until_it_is_dead(home):
         with home.connected() as connection:
             connection.exec_driver_sql(EXPIRE + f" WHERE id = '{other.server}'")
         assert await one.adapters.servers_behind(number) == []
-        assert (await other.adapters.changes_after(0)).lease_seconds == 0
 
     play(home, scene)
 
@@ -74,6 +73,7 @@ def test_a_server_that_has_come_back_is_waited_for(home):
         with home.connected() as connection:
             connection.exec_driver_sql(f"DELETE FROM servers WHERE id = '{other.server}'")
         assert await one.adapters.servers_behind(number) == []
+        assert (await other.adapters.changes_after(0)).lease_seconds == 0
         await other.register()
         assert await one.adapters.servers_behind(number) == [other.server]
         assert 5 < (await other.adapters.changes_after(0)).lease_seconds <= 10

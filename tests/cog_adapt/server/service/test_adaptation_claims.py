@@ -10,7 +10,7 @@ from cog_adapt.server.errors import StorageError
 from cog_adapt.server.service import adaptation_claims
 from cog_adapt.server.service.adaptation_claims import AdaptationClaims
 from tests.cog_adapt.server.service.keeping import player
-from tests.cog_adapt.waiting import until
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ class Worker(Any):
 
 @pytest.fixture
 def rows(monkeypatch):
-    monkeypatch.setattr(adaptation_claims, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(adaptation_claims, "LOOK_SECONDS", 0.001)
     return Rows()
 
 
@@ -117,8 +117,7 @@ def test_one_that_left_before_its_turn_leaves_no_row(rows):
         await until(lambda: told(worker))
         claims.release(worker, 1)
         rows.taken.clear()
-        await asyncio.sleep(0.05)
-        assert not rows.mine
+        await assert_stays_so(lambda: not rows.mine, 0.05)
 
     asyncio.run(scene())
 
