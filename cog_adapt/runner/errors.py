@@ -13,6 +13,7 @@ RunnerError
 ├── PredictionError           the model could not answer
 ├── TaskError                 a function of the task raised an error of its own
 ├── StoreError                an adapter or checkpoint could not be written
+│   └── NotServedError        adapters are not found until other servers' changes are known
 ├── UnavailableError          the runner takes no more work: it is closed, or its base changed,
 │                             or its device failed
 └── ModeError                 gradients asked for where they cannot flow (also RuntimeError)
@@ -46,6 +47,10 @@ class TaskError(RunnerError):
 
 class StoreError(RunnerError):
     """An adapter or checkpoint could not be written."""
+
+
+class NotServedError(StoreError):
+    """Adapters are not found now: this process may not know what other servers have removed."""
 
 
 class UnavailableError(RunnerError):

@@ -18,10 +18,11 @@ from cog_adapt.runner.known.adaptation_cache import AdaptationCache
 from cog_adapt.runner.loading import load
 from cog_adapt.runner.model.adaptation_memory import held_adaptations
 from cog_adapt.runner.model.growing_answers import OnEnd
-from cog_adapt.runner.model.loaded_model import Adaptation
+from cog_adapt.runner.model.loaded_model import Adaptation, LoadedModel
 from cog_adapt.runner.model.query_runner import Pieces, QueryRunner
 from cog_adapt.runner.modules.adapters import Adapter, read_weights
 from cog_adapt.runner.scheduling.admission import Admission
+from cog_adapt.runner.scheduling.claims import Claims
 from cog_adapt.runner.scheduling.reading import Reading
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.scheduling.tickets import Ticket
@@ -131,12 +132,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         return Adapters(
             store=self.store,
             check=model.predictions.modules.checked,
-            peft=PeftFormat(
-                template=model.base.template,
-                base=model.base.digest,
-                head=self.task.head,
-                labels=tuple(self.task.labels(())),
-            ),
+            peft=_peft_format(self.task, model),
             forget=self.cache.forget,
             reading=self.reading.read,
         )
@@ -152,6 +148,10 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     def read_admin_from(self, key: str) -> None:
         """Read the admin flag from this key of a context; called like `read_owner_from`."""
         self._admin_key = key
+
+    def claim_through(self, claims: Claims) -> None:
+        """Ask for a claim before each adaptation; for a server of several processes."""
+        self.cache.claims = claims
 
     def asker_of(self, context: Mapping[str, str]) -> Asker:
         """Return the asker of a request with this context; owner "" without owners."""
@@ -247,6 +247,11 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             examples, recipe or Recipe(), begin=begin, checkpoints=states, kept=kept
         )
         return self._admission.submit(kept.guarding(work) if kept else work, owner)
+
+
+def _peft_format(task: Task, model: LoadedModel) -> PeftFormat:
+    base, labels = model.base, tuple(task.labels(()))
+    return PeftFormat(template=base.template, base=base.digest, head=task.head, labels=labels)
 
 
 def _steps_only(on_step: OnStep | None) -> Callable[[object], None] | None:

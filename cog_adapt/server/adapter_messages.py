@@ -1,15 +1,22 @@
-"""The messages between the front process and the worker about adapters.
+"""The messages between the front process and the worker about adapters and adaptations.
 
 Metadata travels as JSON bytes, and an adapter's content as the path of a file.
 """
 
-from typing import Literal
+import time
+from typing import Final, Literal
 
 import msgspec
 
 AdapterAction = Literal["describe", "export", "take", "change", "remove", "forget", "note"]
 AdapterFormat = Literal["safetensors", "peft", "receipt"]
-AdapterFault = Literal["not found", "input", "storage", "unknown"]
+AdapterFault = Literal["not found", "input", "storage", "unavailable", "unknown"]
+LEASE_SECONDS: Final = 10.0  # how long a server serves adapters without news of other servers
+
+
+def lease_clock() -> float:
+    """Return seconds since the boot: the same number in all processes, which nobody can set."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class AskAdapters(msgspec.Struct, frozen=True, tag=True):
@@ -50,6 +57,16 @@ class AdaptersAnswered(msgspec.Struct, frozen=True, tag=True):
     error: str = ""
 
 
+class KeepServing(msgspec.Struct, frozen=True, tag=True):
+    """Front to model, at each beat: all changes of other servers so far are applied.
+
+    Attributes:
+        until: when the worker stops finding adapters, by `lease_clock`.
+    """
+
+    until: float
+
+
 class AdapterChanged(msgspec.Struct, frozen=True, tag=True):
     """Model to front: an adapter was added or changed; metadata None: it was removed."""
 
@@ -72,4 +89,31 @@ class AdaptersListed(msgspec.Struct, frozen=True, tag=True):
     is_whole: bool = True
 
 
-AdapterReport = AdaptersAnswered | AdapterChanged | AdaptersListed
+class Claim(msgspec.Struct, frozen=True, tag=True):
+    """Model to front: a run wants to learn; answered by `Claimed`.
+
+    Attributes:
+        number: of the claim.
+        owner: of the adaptation.
+        key: equal keys of an owner are equal adaptations.
+    """
+
+    number: int
+    owner: str
+    key: str
+
+
+class Claimed(msgspec.Struct, frozen=True, tag=True):
+    """Front to model: the answer to a claim; `is_held` may follow a refusal when its turn comes."""
+
+    number: int
+    is_held: bool
+
+
+class Unclaim(msgspec.Struct, frozen=True, tag=True):
+    """Model to front: the run has ended, or waits no longer."""
+
+    number: int
+
+
+AdapterReport = AdaptersAnswered | AdapterChanged | AdaptersListed | Claim | Unclaim

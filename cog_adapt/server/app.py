@@ -194,6 +194,7 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
     """Run everything, from the start of the worker to the end of all accepted requests."""
     seconds, records = parts.settings.drain_seconds, parts.service.records
     await parts.webhooks.start()
+    await parts.adapters.news.start()
     parts.service.open()
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(_prune(records, parts.settings))]
@@ -205,6 +206,8 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await parts.service.close(seconds)
+        parts.adapters.news.stop()
+        parts.adapters.claims.close()
         await parts.adapters.settle()
         await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
         await parts.webhooks.close()

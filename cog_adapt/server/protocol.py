@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from cog_adapt.server.adapter_messages import AdapterReport, AskAdapters
+from cog_adapt.server.adapter_messages import AdapterReport, AskAdapters, Claimed, KeepServing
 
 Kind = Literal["predict", "train"]
 NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
@@ -211,7 +211,7 @@ class Gauges(_Message, frozen=True):
 
 
 Question = AskHealth | AskSelfTest | AskGauges
-Request = Run | Cancel | Stop | Question | AskAdapters
+Request = Run | Cancel | Stop | Question | AskAdapters | KeepServing | Claimed
 SetupReport = SetupLog | Described | Ready | SetupFailed
 RunReport = Log | Output | Metric | Finished
 Report = SetupReport | RunReport | Health | SelfTested | Gauges | AdapterReport | Beat

@@ -4,7 +4,6 @@ import hashlib
 import multiprocessing
 import re
 import textwrap
-from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +11,7 @@ from typer.testing import CliRunner
 from cog_adapt.command.app import app
 from cog_adapt.runner.errors import AdapterNotFound, InputError
 from cog_adapt.runner.storage.changes import apply_changes
+from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.contract.serving import serving
 from tests.cog_adapt.runner.storage.made import adapter_of
@@ -254,8 +254,9 @@ def test_a_change_keeps_what_another_process_has_changed(pair):
 def test_one_that_is_told_knows_it_so_from_memory_too(pair):
     here, there = pair
     adapter_id = adapter_of(1).id
-    known = replace(here.known("support", "ann"), shared=())
-    there.note(adapter_id, "ann", known)
+    earlier = here.known("support", "ann")
+    change_in(here, 1, shared=())
+    there.note(adapter_id, "ann", earlier)  # news that comes late: the files are newer
     assert there.get("support", "ann").id == adapter_id
     with pytest.raises(AdapterNotFound):
         there.get("support", "bob")
@@ -264,3 +265,41 @@ def test_one_that_is_told_knows_it_so_from_memory_too(pair):
         with pytest.raises(AdapterNotFound):
             there.get(reference, "bob")
     assert there.gauges()["adapters_memory_entries"] == 0
+
+
+def test_one_that_is_told_nothing_sees_it_at_its_next_look(pair):
+    here, there = pair
+    change_in(here, 1, name="other", shared=())
+    assert there.get("other", "ann").id == adapter_of(1).id  # what is not found is looked for
+    with pytest.raises(AdapterNotFound):
+        there.get("other", "bob")
+    here.remove(adapter_of(1).id, "ann")
+    assert there.describe("ann") == []
+    with pytest.raises(AdapterNotFound):
+        there.get("other", "ann")
+    assert here.describe("ann") == []
+
+
+@pytest.fixture
+def copies(tmp_path):
+    """Two stores with folders of their own, which copy one remote store."""
+    remote = Remote(f"file://{tmp_path}/far")
+    here, there = (AdapterStore(tmp_path / name, remote=remote) for name in ("here", "there"))
+    here.put(adapter_of(1), "ann")
+    change_in(here, 1, name="support", shared=("*",))
+    assert there.get("support", "ann").id == adapter_of(1).id
+    return here, there
+
+
+def test_what_a_copy_is_told_stays_so_after_a_restart(copies, tmp_path):
+    here, there = copies
+    adapter_id = adapter_of(1).id
+    there.close()  # writes a use, and so the metadata
+    known = change_in(here, 1, shared=())
+    there.note(adapter_id, "ann", known)
+    for store in (there, AdapterStore(tmp_path / "there", remote=Remote(f"file://{tmp_path}/far"))):
+        with pytest.raises(AdapterNotFound):
+            store.get("support", "bob")
+    here.remove(adapter_id, "ann")
+    there.note(adapter_id, "ann", None)
+    assert AdapterStore(tmp_path / "there").describe(None) == []

@@ -8,6 +8,7 @@ from cog_adapt.runner.known.adaptation_key import origin_of
 from cog_adapt.runner.known.kept_examples import KeptExamples
 from cog_adapt.runner.known.receipt import Signer
 from cog_adapt.runner.known.recent_requests import RecentRequests
+from cog_adapt.runner.scheduling.claims import Claims
 from cog_adapt.runner.scheduling.shared_runs import SharedRuns
 from cog_adapt.runner.storage.metadata import versions
 from cog_adapt.runner.storage.store import AdapterStore
@@ -32,6 +33,7 @@ class AdaptationCache:
         recent: the last requests that were read.
         signer: of receipts; None without RECEIPT_KEY.
         kept: features and encoded inputs of recent examples.
+        claims: how equal adaptations of several processes run once; None: each process runs its.
 
     Raises:
         ConfigError: the key cannot be used.
@@ -41,6 +43,7 @@ class AdaptationCache:
         self, task: Task, model: str, settings: RunnerSettings, store: AdapterStore
     ) -> None:
         self.runs = SharedRuns()
+        self.claims: Claims | None = None
         self.origin = origin_of(task, model, str(sorted(versions().items())))
         self.recent = RecentRequests()
         self.signer = Signer(Path(settings.receipt_key)) if settings.receipt_key else None

@@ -1,7 +1,7 @@
 """One adaptation, from its plan to its stored result; a known adaptation takes no step.
 
-The first request for an adaptation runs it, and equal requests at the same moment share the run.
-This module knows no transport.
+The first request for an adaptation runs it, and equal requests at the same moment share the run, or
+wait until another process has ended it. This module knows no transport.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from cog_adapt.adapter_metadata import Provenance
+from cog_adapt.runner.adaptation.memory_estimate import Waiting
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.model.loaded_model import Adaptation
@@ -24,10 +25,14 @@ from cog_adapt.runner.requests.plan import (
     decided_meanwhile,
 )
 from cog_adapt.runner.requests.run_facts import data_digest, facts_of
+from cog_adapt.runner.scheduling.claims import Turn
 from cog_adapt.runner.scheduling.shared_runs import RunStart
 from cog_adapt.runner.storage.decisions import Decision
 
+_EQUAL = Waiting("waits until another process has learned from the same examples")
+_LEAST_SECONDS = 0.001  # of a budget that the wait has used up: one step is taken
 _AT_THE_END = 2**62  # steps: a checkpoint is written only if a time budget cuts the run short
+_Begun = RunStart[AdaptationResult] | AdaptationResult
 logger = logging.getLogger(__name__)
 
 
@@ -48,7 +53,7 @@ async def learn(
     if planned.known is not None:
         runner.cache.counts["adaptations_known"] += 1
         return planned.known
-    begin, runs = partial(_begin, runner, planned), runner.cache.runs
+    begin, runs = _in_turn(runner, planned), runner.cache.runs
     try:
         return await runs.follow(planned.run, begin, on_progress)
     finally:
@@ -62,9 +67,28 @@ def _tidy_features(runner: ModelRunner, wanted: AdaptationRequest) -> None:
     runner.cache.kept.discard(wanted.owner, inputs)
 
 
-def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | AdaptationResult:
-    """Begin a run, unless an equal run has ended since the plan was made."""
-    known = decided_meanwhile(runner, planned)
+def _in_turn(runner: ModelRunner, planned: Plan) -> Callable[[], _Begun] | Turn[_Begun]:
+    """Return how a run begins: in its turn, where equal ones may be under way elsewhere."""
+    claims, wanted = runner.cache.claims, planned.wanted
+    if claims is None or not planned.claim:
+        return partial(_begin, runner, planned)
+    return Turn(
+        ask=partial(claims.ask, wanted.owner, planned.claim),
+        begin=partial(_begin, runner, planned),
+        notice=_EQUAL,
+        patience=wanted.recipe.budget_seconds,
+    )
+
+
+def _begin(runner: ModelRunner, planned: Plan, waited: float | None = None) -> _Begun:
+    """Begin a run, unless an equal run has ended since the plan was made.
+
+    Args:
+        runner: the model.
+        planned: the plan.
+        waited: the seconds for which another process held the claim; None: there is no other.
+    """
+    known = decided_meanwhile(runner, planned, by_others=waited is not None)
     if known is not None:
         return known
     runner.cache.counts["adaptations_run"] += 1
@@ -72,6 +96,9 @@ def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | A
     every = KEEP_EVERY if wanted.survives else _AT_THE_END
     method = runner.model.resolved(wanted.recipe, wanted.begin).method
     recipe = replace(wanted.recipe, method=method)
+    if waited and recipe.budget_seconds is not None:
+        left = max(_LEAST_SECONDS, recipe.budget_seconds - waited)
+        recipe = replace(recipe, budget_seconds=left)
     ticket = runner.submit_adaptation(
         wanted.examples,
         recipe,

@@ -95,6 +95,7 @@ class Plan:
         started_from: the id of `begin`, if the server chose it; else None.
         run: the key by which equal requests share one run.
         state: the file of the state that the run resumes from, or leaves.
+        claim: the key by which processes agree on one run; "": none could be recognised.
     """
 
     wanted: AdaptationRequest
@@ -104,6 +105,7 @@ class Plan:
     started_from: str | None = None
     run: Hashable = field(default_factory=object)
     state: Path | None = None
+    claim: str = ""
 
     @classmethod
     def done(
@@ -136,6 +138,7 @@ class Plan:
         started_from = smaller.id if smaller else None
         state = (wanted.owner, key.whole, started_from, *(["exact"] if wanted.exact else []))
         name = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+        claimed = (key.whole, wanted.exact, wanted.recipe.budget_seconds)
         return cls(
             wanted=wanted,
             key=key,
@@ -144,6 +147,7 @@ class Plan:
             # no request gets less time than it asked for
             run=(*state, wanted.recipe.budget_seconds),
             state=folder.begin(name, wanted.owner),
+            claim=hashlib.sha256(repr(claimed).encode()).hexdigest()[:32],
         )
 
 
@@ -177,12 +181,22 @@ def plan_known(runner: ModelRunner, key: str, wanted: AdaptationRequest) -> Plan
     return None if known is None else Plan.done(wanted, known)
 
 
-def decided_meanwhile(runner: ModelRunner, planned: Plan) -> AdaptationResult | None:
-    """Return the result of an equal run that ended after this plan was made."""
+def decided_meanwhile(
+    runner: ModelRunner, planned: Plan, *, by_others: bool = False
+) -> AdaptationResult | None:
+    """Return the result of an equal run that ended after this plan was made.
+
+    Args:
+        runner: the model.
+        planned: the plan.
+        by_others: whether the run may have ended in another process: files are read then.
+    """
     wanted, key = planned.wanted, planned.key
     if key is None:
         return None
-    decision = runner.store.decisions.recent(wanted.owner, key.whole, **wanted.which)
+    decisions = runner.store.decisions
+    look = decisions.find if by_others else decisions.recent
+    decision = look(wanted.owner, key.whole, **wanted.which)
     return _open(runner, wanted, decision) if decision else None
 
 

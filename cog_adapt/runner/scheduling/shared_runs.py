@@ -7,6 +7,7 @@ This module knows no model.
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.runner.scheduling.claims import Turn
 from cog_adapt.runner.scheduling.tickets import Ticket
 
 R = TypeVar("R")
@@ -43,14 +45,21 @@ class SharedRun(Generic[R]):
     """One run with its progress and its result.
 
     Args:
-        begun: the start of the run.
+        begun: the start of the run; None: it waits for its turn.
         pool: the threads on which results are made.
+        waiting: the wait for the turn, and how the run begins then.
     """
 
-    def __init__(self, begun: RunStart[R], pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        begun: RunStart[R] | None,
+        pool: ThreadPoolExecutor,
+        waiting: "WaitingRun[R] | None" = None,
+    ) -> None:
         self.followers = 0
         self._begun = begun
         self._pool = pool
+        self._waiting = waiting
         self._result: Future[R] | None = None
         self._progress: list[Any] = []
         self._lock = threading.Lock()
@@ -69,26 +78,86 @@ class SharedRun(Generic[R]):
 
     def cancel(self) -> None:
         """Let the model thread drop the work: no caller follows it any more."""
-        self._begun.ticket.left = True
+        if self._begun is not None:
+            self._begun.ticket.left = True
+        self._give_up_turn()
 
     def _received(self) -> "Future[R] | None":
         """Take the model thread's messages, for all followers."""
-        ticket = self._begun.ticket
         with self._lock:
-            ended = None if self._result else ticket._received(self._note, 0)
+            if self._begun is None and self._result is None:
+                self._begin_in_turn()
+            if self._begun is None or self._result:
+                return self._result
+            ended = self._begun.ticket._received(self._note, 0)
             if ended is not None:
-                self._result = self._pool.submit(self._concluded, partial(ticket._open, ended))
+                opened = partial(self._begun.ticket._open, ended)
+                self._result = self._pool.submit(self._concluded, self._begun, opened)
             return self._result
 
-    def _concluded(self, opened: Callable[[], Any]) -> R:
-        done = opened()  # raises the error of the work in each follower
-        if not self.followers:
-            raise UnavailableError("no request waits for this run any more.")
-        return self._begun.conclude(done)
+    def _begin_in_turn(self) -> None:
+        waiting = self._waiting
+        if waiting is None:
+            return
+        self._note(waiting.read_notice())
+        begun = waiting.begun_by(self._pool)
+        if begun is None:
+            return
+        if begun.exception() is None and isinstance(begun.result(), RunStart):
+            self._begun = begun.result()  # type: ignore[assignment] # narrowed above
+        else:
+            self._result = begun  # type: ignore[assignment] # the result itself, or an error
+            self._give_up_turn()
+
+    def _give_up_turn(self) -> None:
+        if self._waiting is not None:
+            self._waiting.claim.release()
+
+    def _concluded(self, begun: RunStart[R], opened: Callable[[], Any]) -> R:
+        try:
+            done = opened()  # raises the error of the work in each follower
+            if not self.followers:
+                raise UnavailableError("no request waits for this run any more.")
+            return begun.conclude(done)
+        finally:
+            self._give_up_turn()
 
     def _note(self, progress: object) -> None:
         if progress is not None:
             self._progress.append(progress)
+
+
+class WaitingRun(Generic[R]):
+    """A run that waits for its turn among other processes.
+
+    Args:
+        turn: how it waits, and how it begins then.
+
+    Attributes:
+        claim: of this process to the run.
+    """
+
+    def __init__(self, turn: Turn[RunStart[R] | R]) -> None:
+        self.claim = turn.ask()
+        self._turn = turn
+        self._asked_at = time.monotonic()
+        self._has_shown = False
+        self._beginning: Future[RunStart[R] | R] | None = None
+
+    def read_notice(self) -> Any:  # noqa: ANN401 - progress may be anything
+        """Return once that another process is at it; else None."""
+        if self._has_shown or not self.claim.is_waiting:
+            return None
+        self._has_shown = True
+        return self._turn.notice
+
+    def begun_by(self, pool: ThreadPoolExecutor) -> "Future[RunStart[R] | R] | None":
+        """Return what began, or its error; None before the turn has come and it has begun."""
+        waited = time.monotonic() - self._asked_at
+        is_impatient = self._turn.patience is not None and waited >= self._turn.patience
+        if self._beginning is None and (self.claim.is_held or is_impatient):
+            self._beginning = pool.submit(self._turn.begin, waited if self._has_shown else 0.0)
+        return self._beginning if self._beginning and self._beginning.done() else None
 
 
 class SharedRuns:
@@ -101,12 +170,15 @@ class SharedRuns:
         self._lock = threading.RLock()
         self._pool = ThreadPoolExecutor(2, "adapters")
 
-    async def follow(self, key: Hashable, begin: Begin[R], on_progress: Report) -> R:
+    async def follow(
+        self, key: Hashable, begin: Begin[R] | Turn[RunStart[R] | R], on_progress: Report
+    ) -> R:
         """Follow the run of this key; begin it if there is none.
 
         Args:
             key: of the request; equal keys mean equal work.
-            begin: begins a run, or returns the result if an equal run has ended meanwhile.
+            begin: begins a run, or returns the result if an equal run has ended meanwhile; at once,
+                or in its turn among other processes.
             on_progress: called on this thread with each step, including earlier ones.
         """
         run = self._join(key, begin)
@@ -126,10 +198,12 @@ class SharedRuns:
         """End the threads."""
         self._pool.shutdown()
 
-    def _join(self, key: Hashable, begin: Begin[R]) -> "SharedRun[R] | R":
+    def _join(self, key: Hashable, begin: Begin[R] | Turn[RunStart[R] | R]) -> "SharedRun[R] | R":
         with self._lock:
             run = self._runs.get(key)
-            begun = begin() if run is None else None
+            if run is None and isinstance(begin, Turn):
+                run = self._runs[key] = SharedRun(None, self._pool, WaitingRun(begin))
+            begun = begin() if run is None and not isinstance(begin, Turn) else None
             if isinstance(begun, RunStart):
                 run = self._runs[key] = SharedRun(begun, self._pool)
             if run is None:

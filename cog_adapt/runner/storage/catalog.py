@@ -151,6 +151,10 @@ class Adapters:
         if known is not None or metadata is None:
             self._store.note(adapter_id, owner, known)
 
+    def serve_while(self, may_serve: Callable[[], bool]) -> None:
+        """Find adapters only while this returns True; else NotServedError is raised."""
+        self._store.serving.only_while(may_serve)
+
     def watch(self, callback: Watcher) -> None:
         """Call `callback(owner, adapter_id, metadata)` at each change; metadata None: removed."""
         self._store.watch(callback)

@@ -159,14 +159,22 @@ class Folder:
         with suppress(FileNotFoundError):
             yield from filter(_PLACE.fullmatch, sorted(os.listdir(self.root / "owners")))
 
-    def ids(self, place: str) -> set[str]:
-        """Return the ids of the adapters of a place, with or without tensors on disk."""
-        try:
-            names = os.listdir(self.path((place, "")).parent)
-        except FileNotFoundError:
-            return set()
-        stems = (stem for stem, end in map(os.path.splitext, names) if end in _ENDS)
-        return {stem for stem in stems if is_id(stem)}
+    def times(self, place: str) -> dict[str, int]:
+        """Return the ids of the adapters of a place, with or without tensors on disk.
+
+        Each has the time of the last write of its metadata, in ns; 0 without metadata.
+        """
+        found: dict[str, int] = {}
+        for entry in _entries_of(self.path((place, "")).parent):
+            stem, end = os.path.splitext(entry.name)
+            if end in _ENDS and is_id(stem):
+                written_at = _written_at(entry) if end == ".json" else 0
+                found[stem] = max(written_at, found.get(stem, 0))
+        return found
+
+    def has_any(self, key: Key) -> bool:
+        """Return whether an adapter has a file, of tensors or of metadata."""
+        return any(self.path(key).with_suffix(end).is_file() for end in _ENDS)
 
     def _versions(self, place: str) -> Path:
         return self.path((place, "")).with_name("versions.json")
@@ -174,6 +182,18 @@ class Folder:
 
 _ENDS = (".safetensors", ".json")
 _IN_USE = "in-use.lock"
+
+
+def _entries_of(folder: Path) -> "Iterator[os.DirEntry[str]]":
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        yield from entries
+
+
+def _written_at(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat().st_mtime_ns
+    except FileNotFoundError:  # it was removed after the folder was read
+        return 0
 
 
 def _lock(file: IO[str]) -> None:

@@ -24,6 +24,7 @@ from cog_adapt.runner.storage.index import Index, Key, place_of
 from cog_adapt.runner.storage.metadata import now
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
+from cog_adapt.runner.storage.seen_files import SeenFiles
 
 Watcher = Callable[[str, str, dict[str, Any] | None], None]
 NextVersion = Callable[[str], int]
@@ -43,6 +44,7 @@ class KnownAdapters:
     def __init__(self, folder: Folder, remote: Remote | None) -> None:
         self.index = Index()
         self._folder = folder
+        self._files = SeenFiles(folder, is_shared=remote is None)
         self._remote = remote
         self._used: dict[Key, float] = {}
         self._watchers: list[Watcher] = []
@@ -93,14 +95,13 @@ class KnownAdapters:
 
     def change(self, key: Key, change: MetadataChange) -> AdapterMetadata:
         """Change an adapter's metadata (StoreError, AdapterNotFound)."""
-        place = key[0]
-        with self._folder.locked(place):
-            self.index.note_last(place, self._folder.read_versions(place))
-            last = self.index.last_versions(place)
+        with self._folder.locked(key[0]):
+            self.index.note_last(key[0], self._folder.read_versions(key[0]))
+            last = self.index.last_versions(key[0])
             changed = change(self._written(key), lambda name: last.get(name, 0) + 1)
             if changed.name is not None and version_of(changed) > last.get(changed.name, 0):
                 last[changed.name] = version_of(changed)
-                self._folder.write_versions(place, last)
+                self._folder.write_versions(key[0], last)
             with self._lock:
                 self.index[key] = changed
             self._write(key)
@@ -108,8 +109,10 @@ class KnownAdapters:
 
     def note(self, key: Key, known: AdapterMetadata) -> None:
         """Take over metadata that another process wrote; watchers are not called."""
-        with self._lock:
-            self.index[key] = _with_uses(known, self.index.get(key))
+        last = _last(self._folder, key, known, is_copy=self._remote is not None)
+        if last is not None:
+            with self._lock:
+                self.index[key] = _with_uses(last, self.index.get(key))
 
     def note_use(self, key: Key) -> None:
         """Count a use; files are updated at the next use a minute later, or at the end."""
@@ -142,7 +145,7 @@ class KnownAdapters:
         self._watchers.append(watcher)
 
     def refresh(self, owner: str | None) -> None:
-        """Read the adapters that other processes or versions left; None: of all owners."""
+        """Read what other processes or versions added, changed, removed; None: of all owners."""
         places = [*self._folder.places()] if owner is None else [place_of(owner)]
         for place in places:
             self._take_in(place, owner)
@@ -159,12 +162,13 @@ class KnownAdapters:
 
     def _take_in(self, place: str, owner: str | None) -> None:
         self.index.note_last(place, self._folder.read_versions(place))
-        for key, known in _new_here(self.index, folder=self._folder, place=place, owner=owner):
-            self._note(key, known)
+        for key, known in self._files.news(self.index, place, owner):
+            self.forget(key) if known is None else self._note(key, known)
 
     def _note(self, key: Key, known: AdapterMetadata) -> None:
         with self._lock:
-            before = self.index[key].owner if key in self.index else known.owner
+            here = self.index.get(key)
+            before, known = here.owner if here else known.owner, _with_uses(known, here)
             self.index[key] = known
         if before != known.owner:  # the place now has its owner's name
             self._tell(before, key[1], None)
@@ -213,24 +217,31 @@ def _write_far_away(remote: Remote, key: Key, known: AdapterMetadata) -> None:
         logger.warning("the metadata of adapter %s is on this disk only: %s", key[1], error)
 
 
+def _last(
+    folder: Folder, key: Key, known: AdapterMetadata, *, is_copy: bool
+) -> AdapterMetadata | None:
+    """Return the last metadata of an adapter; None if it was removed.
+
+    Args:
+        folder: of the adapters.
+        key: of the adapter.
+        known: what another process has just written.
+        is_copy: whether `folder` only copies a remote store; then its file changes too
+            (StoreError). Else it is shared, and may have changed again.
+    """
+    written = folder.read_written(key)
+    if is_copy:
+        if written is not None:
+            folder.write_metadata(key, known)
+        return known
+    return known if written is None and folder.holds(key) else written
+
+
 def _with_uses(known: AdapterMetadata, here: AdapterMetadata | None) -> AdapterMetadata:
     """Add the uses that this process has counted."""
     if here is None or here.hits <= known.hits:
         return known
     return replace(known, hits=here.hits, used_at=max(here.used_at, known.used_at))
-
-
-def _new_here(
-    index: Index, folder: Folder, place: str, owner: str | None
-) -> Iterator[tuple[Key, AdapterMetadata]]:
-    """Yield a folder's adapters that the index lacks, or has under another owner."""
-    for adapter_id in folder.ids(place):
-        key = (place, adapter_id)
-        before = index.get(key)
-        is_new = before is None or (owner is not None and before.owner != owner)
-        known = folder.read_metadata(key, owner) if is_new else None
-        if known:
-            yield key, known
 
 
 def _new_far_away(

@@ -26,6 +26,7 @@ from cog_adapt.runner.storage.known import KnownAdapters, MetadataChange, NextVe
 from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
+from cog_adapt.runner.storage.serving import Serving
 from cog_adapt.runner.storage.tiers import Tiers
 
 _UNBOUNDED = StorageBudgets(memory=2**62, memory_of_owner=2**62, disk=2**62, disk_of_owner=2**62)
@@ -45,6 +46,10 @@ class AdapterStore:
         remote: the remote store that keeps the adapters that the disk evicts; None: no store.
         serves: whether this store answers requests. A serving store would notice the changes of
             other processes late, so commands refuse to change its folder.
+
+    Attributes:
+        decisions: the results of adaptations.
+        serving: whether requests may find adapters now.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class AdapterStore:
         self._known = KnownAdapters(self._folder, remote)
         self.decisions = Decisions(folder)  # a decision is removed with its adapter
         self._known.watch(self.decisions.on_change)
+        self.serving = Serving()
         self._next_cleaning = 0.0
         for key, known in self._known.index.items():
             if self._folder.holds(key):
@@ -101,8 +107,9 @@ class AdapterStore:
             AdapterNotFound: the asker has no such adapter, and no owner shares one.
             InputError: several owners share one of that name.
             WeightsError: the file is damaged.
-            StoreError: the remote store cannot be read.
+            StoreError: the remote store cannot be read, or adapters are not served now.
         """
+        self.serving.check()
         try:
             key = self._known.find(reference, Asker(owner, sees_all))
         except AdapterNotFound:
@@ -118,6 +125,7 @@ class AdapterStore:
 
     def peek(self, reference: str, owner: str) -> Adapter:
         """Return what `get` returns, without counting a use."""
+        self.serving.check()
         return self._content(self._known.find(reference, Asker(owner)))
 
     def known(self, reference: str, owner: str) -> AdapterMetadata:
@@ -191,10 +199,13 @@ class AdapterStore:
         return self._known.of(there)
 
     def note(self, adapter_id: str, owner: str, known: AdapterMetadata | None) -> None:
-        """Take over an adapter's metadata from another process; None: it was removed there."""
+        """Take over an adapter's metadata from another process; None: it was removed there.
+
+        Beside a remote store the files here are copies, and change too.
+        """
         key = (place_of(owner), adapter_id)
         if known is None:
-            self._tiers.let_go(key)
+            self._tiers.let_go_copy(key)
             self._known.forget(key)
             return
         self._known.note(key, known)

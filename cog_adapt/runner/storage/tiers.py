@@ -109,6 +109,12 @@ class Tiers:
             self.memory.drop(key)
             self.disk.discard(key)
 
+    def let_go_copy(self, key: Key) -> None:
+        """Drop an adapter that another process removed; beside a remote store its file here too."""
+        self.let_go(key)
+        if self.remote:
+            self.folder.remove(key)
+
     def write_through(self, key: Key) -> None:
         """Copy an adapter to the remote store; a failed copy is repeated before eviction."""
         if self.remote is None:

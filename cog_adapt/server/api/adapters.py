@@ -200,7 +200,9 @@ class AdapterRoutes:
     ) -> Response:
         """Remove an adapter; the answer names the adapters made from it, which stay."""
         adapter = await _find_own(adapters, asker, reference, owner=owner)
-        return json_response(await adapters.remove(adapter))
+        removed = await adapters.remove(adapter)
+        await adapters.reach_all()
+        return json_response(removed)
 
 
 async def _find_own(

@@ -1,7 +1,8 @@
 """The index of the predictor's adapters: their owners, their names, and their sharing.
 
 The predictor's files are the source: the index is filled from them at each start of a worker, and
-follows each change. Servers that share a database share the folder of the adapters.
+follows each change. Servers that share a database share the files of the adapters, and each learns
+the changes of the others (`adapter_changes`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,8 @@ import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from cog_adapt.adapter_rule import EVERYBODY, Asker
+from cog_adapt.server.records import adapter_changes as sequence
+from cog_adapt.server.records.adapter_changes import AdapterChange, ChangesRead
 from cog_adapt.server.records.adapter_pages import (
     AdapterQuery,
     IndexPage,
@@ -27,6 +30,7 @@ Place = tuple[str, str]
 """Owner and id of an adapter."""
 _UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
 _OF_ADAPTER = (adapters.c.owner == bindparam("its_owner"), adapters.c.id == bindparam("its_id"))
+_USES: Final = ("hits", "used_at")
 _BESIDE: Final = (adapter_readers, adapter_labels)
 _FORGET = (
     delete(adapters).where(*_OF_ADAPTER),
@@ -42,26 +46,70 @@ _FORGET = (
 class AdapterIndex:
     """Reads and writes the index. Raises `StorageError` when the database cannot be used."""
 
-    def __init__(self, writer: Writer, reader: Reader) -> None:
+    def __init__(self, writer: Writer, reader: Reader, server: str) -> None:
         self._writer = writer
         self._reader = reader
+        self._server = server
 
-    async def write(self, changes: Mapping[Place, bytes | None]) -> None:
-        """Write the metadata of these adapters as JSON; None removes the adapter's row."""
-        await self._writer.call(partial(_write, changes=changes))
+    async def write(self, changes: Mapping[Place, bytes | None]) -> int:
+        """Write the metadata of these adapters as JSON; None removes the adapter's row.
 
-    async def write_list(self, found: bytes, but: frozenset[Place]) -> None:
-        """Write a JSON list of metadata.
+        Returns:
+            the number of the last change that other servers must learn; 0: there is none.
+        """
+        write = partial(_write, changes=changes, server=self._server)
+        return await self._writer.call(write)
+
+    async def write_list(self, found: bytes, since: datetime, after: int) -> None:
+        """Write a JSON list of metadata, but of no adapter whose row is newer than the list.
 
         Args:
             found: the list.
-            but: adapters whose written metadata is newer.
+            since: rows that were written later are newer.
+            after: changes with a larger number are newer.
         """
-        await self._writer.call(partial(_write_list, found=found, but=but))
+        await self._writer.call(partial(_write_list, found=found, since=since, after=after))
 
-    async def forget_before(self, moment: datetime) -> None:
-        """Drop the adapters that have not been written since."""
-        await self._writer.call(partial(_forget_before, moment=moment))
+    async def forget_before(self, moment: datetime, after: int) -> None:
+        """Drop the adapters that were neither written since, nor changed after a number."""
+        await self._writer.call(partial(_forget_before, moment=moment, after=after))
+
+    async def note_forgotten(self, owner: str, key: str) -> int:
+        """Tell other servers to forget a cached adaptation, "" for all of an owner's.
+
+        Returns:
+            the number of this change.
+        """
+        write = partial(_note_forgotten, change=AdapterChange(owner, "", key), server=self._server)
+        return await self._writer.call(write)
+
+    async def join(self) -> int:
+        """Confirm all changes so far: no worker of this server has read a file yet.
+
+        Returns:
+            the number of the last change.
+        """
+        last = await self.read_last()
+        await self.confirm(last)
+        return last
+
+    async def read_last(self) -> int:
+        """Return the number of the last change; 0 without any."""
+        return await self._reader.run(sequence.read_last)
+
+    async def changes_after(self, number: int) -> ChangesRead:
+        """Read other servers' changes after a number."""
+        read = partial(sequence.read_changes, server=self._server, after=number)
+        return await self._reader.run(read)
+
+    async def confirm(self, number: int) -> None:
+        """Note that all workers of this server know the changes up to a number."""
+        await self._writer.call(partial(sequence.confirm, server=self._server, number=number))
+
+    async def servers_behind(self, number: int) -> list[str]:
+        """Return the other living servers that have not confirmed a number."""
+        look = partial(sequence.read_behind, server=self._server, number=number)
+        return await self._reader.run(look)
 
     async def page(self, asker: Asker, query: AdapterQuery) -> IndexPage:
         """Return a page of the adapters that this asker may use, newest first."""
@@ -107,15 +155,43 @@ def _read_own(connection: Connection, owner: str, adapter_id: str | None) -> lis
     return [text.encode() for text in connection.scalars(found)]
 
 
-def _write(connection: Connection, changes: Mapping[Place, bytes | None]) -> None:
-    kept = [msgspec.json.decode(each) for each in changes.values() if each is not None]
-    _replace(connection, list(changes), kept)
+def _write(connection: Connection, changes: Mapping[Place, bytes | None], server: str) -> int:
+    sequence.lock(connection)
+    kept = {place: msgspec.json.decode(each) for place, each in changes.items() if each is not None}
+    news = [place for place in changes if _differs(connection, place, kept.get(place))]
+    _replace(connection, list(changes), kept.values())
+    return sequence.append(connection, server, (AdapterChange(*place) for place in news))
 
 
-def _write_list(connection: Connection, found: bytes, but: frozenset[Place]) -> None:
-    decoded = msgspec.json.decode(found)
-    kept = [each for each in decoded if (each["owner"], each["id"]) not in but]
-    _replace(connection, [(each["owner"], each["id"]) for each in kept], kept)
+def _note_forgotten(connection: Connection, change: AdapterChange, server: str) -> int:
+    sequence.lock(connection)
+    return sequence.append(connection, server, [change])
+
+
+def _differs(connection: Connection, place: Place, metadata: Mapping[str, Any] | None) -> bool:
+    """Return whether other servers must learn of a change; the number of uses is no such change."""
+    if metadata is None:
+        return True
+    row = select(adapters.c.metadata).where(*_OF_ADAPTER)
+    before = connection.execute(row, {"its_owner": place[0], "its_id": place[1]}).scalar()
+    return before is None or _without_uses(msgspec.json.decode(before)) != _without_uses(metadata)
+
+
+def _without_uses(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if name not in _USES}
+
+
+def _write_list(connection: Connection, found: bytes, since: datetime, after: int) -> None:
+    sequence.lock(connection)
+    decoded = {(each["owner"], each["id"]): each for each in msgspec.json.decode(found)}
+    newer = sequence.places_after(connection, after)
+    ids = [name for _, name in decoded]
+    fresh = select(adapters.c.owner, adapters.c.id).where(
+        adapters.c.id.in_(ids), adapters.c.indexed_at >= since
+    )
+    newer |= {(owner, name) for owner, name in connection.execute(fresh)}
+    kept = {place: each for place, each in decoded.items() if place not in newer}
+    _replace(connection, [*kept], kept.values())
 
 
 def _replace(
@@ -171,9 +247,9 @@ def _to_moment(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _forget_before(connection: Connection, moment: datetime) -> None:
-    old = adapters.c.indexed_at < moment
-    for table in _BESIDE:
-        of_old = (adapters.c.owner == table.c.owner) & (adapters.c.id == table.c.adapter_id)
-        connection.execute(delete(table).where(adapters.select().where(of_old, old).exists()))
-    connection.execute(delete(adapters).where(old))
+def _forget_before(connection: Connection, moment: datetime, after: int) -> None:
+    sequence.lock(connection)
+    old = select(adapters.c.owner, adapters.c.id).where(adapters.c.indexed_at < moment)
+    newer = sequence.places_after(connection, after)
+    places = [(owner, name) for owner, name in connection.execute(old)]
+    _replace(connection, [place for place in places if place not in newer], [])

@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import UNFINISHED
-from cog_adapt.server.records.tables import deliveries, records, servers
+from cog_adapt.server.records.tables import adaptation_claims, deliveries, records, servers
 
 LEASE: Final = timedelta(seconds=10)
 BEAT_SECONDS: Final = 2.0
@@ -64,8 +64,21 @@ def beat(
                 lease_until=lease_until,
                 url=url,
                 token=token,
+                applied=0,  # until it confirms: a change waits for its confirmation
             )
         )
+
+
+def seconds_left(connection: Connection, server: str) -> float:
+    """Return how long this server's lease lasts; 0 if it is over.
+
+    On SQLite a server without others has a whole lease, also if the disk is too full to renew it.
+    """
+    others = select(servers.c.id).where(servers.c.id != server).limit(1)
+    if connection.dialect.name != "postgresql" and connection.execute(others).first() is None:
+        return LEASE.total_seconds()
+    until = connection.execute(select(servers.c.lease_until).where(servers.c.id == server)).scalar()
+    return 0.0 if until is None else max(0.0, (until - _now(connection)).total_seconds())
 
 
 def leave(connection: Connection, server: str) -> None:
@@ -81,7 +94,7 @@ def take_over(connection: Connection, server: str) -> list[dict[str, Any]]:
     """
     if connection.dialect.name == "postgresql":  # SQLite has only one writer at a time
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_TAKE_OVER_LOCK})"))
-    dead = _find_dead(connection, server)
+    dead = find_dead(connection, server)
     connection.execute(
         update(deliveries)
         .where(deliveries.c.state == "pending", _is_orphan(deliveries, server, dead))
@@ -98,6 +111,7 @@ def take_over(connection: Connection, server: str) -> list[dict[str, Any]]:
         .returning(*records.c)
     )
     rows = [dict(row) for row in taken.mappings()]
+    connection.execute(delete(adaptation_claims).where(_is_orphan(adaptation_claims, server, dead)))
     connection.execute(delete(servers).where(servers.c.id.in_(dead)))
     return sorted(rows, key=lambda row: (row["created_at"], row["id"]))
 
@@ -108,7 +122,8 @@ def _is_orphan(table: Table, server: str, dead: list[str]) -> ColumnElement[bool
     return or_(owner.is_(None), owner.in_(dead), (owner != server) & owner.not_in(known))
 
 
-def _find_dead(connection: Connection, server: str) -> list[str]:
+def find_dead(connection: Connection, server: str) -> list[str]:
+    """Return the other servers that are dead: their lease is over, or their process is gone."""
     is_over = _is_over_on_server if connection.dialect.name == "postgresql" else _is_over_on_host
     now = _now(connection)
     others = connection.execute(select(servers).where(servers.c.id != server))

@@ -14,11 +14,12 @@ from sqlalchemy import Connection, Engine
 from cog_adapt.deletion_clock import deletion_now
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records import adapter_changes, retention
 from cog_adapt.server.records import leases as servers
-from cog_adapt.server.records import retention
 from cog_adapt.server.records.adapters import AdapterIndex
 from cog_adapt.server.records.batch import Changes, Key
 from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.claims import ClaimRows
 from cog_adapt.server.records.database import open_database
 from cog_adapt.server.records.forgetting import (
     ForgottenRecords,
@@ -59,14 +60,11 @@ class Records(RecordQueries):
         self.space = space or RecordSpace()
         self._transactions = Transactions(engine, self._write)
         super().__init__(str(uuid.uuid4()), Writer(self._transactions), Reader(engine, blobs))
-        self.adapters = AdapterIndex(self._writer, self._reader)
+        has_hosts = engine.dialect.name == "postgresql"  # SQLite's servers are on one host
+        self.adapters = AdapterIndex(self._writer, self._reader, self.server)
+        self.claims = ClaimRows(self._writer, self.server) if has_hosts else None
         self.rates = RateCounts(self.server, self._writer)
-        self.peers = PeerServers(
-            self.server,
-            self._writer,
-            self._reader,
-            is_shared=engine.dialect.name == "postgresql",
-        )
+        self.peers = PeerServers(self.server, self._writer, self._reader, is_shared=has_hosts)
 
     @classmethod
     def open(
@@ -178,6 +176,7 @@ class Records(RecordQueries):
         Returns:
             the number of deleted records.
         """
+        await self._writer.call(adapter_changes.prune)
         removed = await _delete_old(self._writer, deletion_now() - max_age, max_count)
         return removed + await _make_room(self._writer, self._reader, self.space)
 

@@ -135,6 +135,8 @@ servers = Table(
     Column("url", Text),
     Column("token", String(64)),
     Column("waiting", Integer),
+    # the last change of an adapter that its workers know; NULL: an earlier release follows none
+    Column("applied", BigInteger),
 )
 
 # The calls that each server has admitted, by its own ticks of about a second.
@@ -190,6 +192,29 @@ adapter_labels = Table(
     Column("owner", Text, primary_key=True),
     Column("adapter_id", Text, primary_key=True),
     Index("adapter_labels_by_adapter", "owner", "adapter_id"),
+)
+
+# What other servers must learn of adapters, in the order of commits; rows of an hour are kept.
+adapter_changes = Table(
+    "adapter_changes",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("adapter_id", Text, nullable=False),
+    Column("forgotten_key", Text),
+    Column("server", String(36), nullable=False),
+    Column("made_at", Moment, nullable=False),
+    Index("adapter_changes_by_time", "made_at"),
+    sqlite_autoincrement=True,
+)
+
+# The adaptations under way, each at one server.
+adaptation_claims = Table(
+    "adaptation_claims",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("server", String(36), nullable=False),
 )
 
 BLOB_COLUMNS = [

@@ -1,4 +1,4 @@
-"""Keeps the index of adapters up to date with the worker's list and its later changes."""
+"""Keeps the index of adapters up to date with the workers' lists and their later changes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
+from cog_adapt.server.adapter_messages import AdaptersListed
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.adapters import AdapterIndex, Place
 
@@ -23,46 +23,71 @@ class _Filling:
     """The index while one worker process sends its list.
 
     Attributes:
-        since: earlier entries are those of the previous process.
-        newer: changes since the list began; None when the whole list is written.
+        after: the number of a change that was made before the process read a file.
+        since: earlier entries are those of processes before it.
+        is_over: whether the whole list is written.
     """
 
+    after: int
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
-    newer: set[Place] | None = field(default_factory=set)
+    is_over: bool = False
+
+
+class WorkerList:
+    """Writes the list that each process of one worker sends.
+
+    All workers of all servers list the same files. So a row that any of them has written since this
+    process was started is newer than the process's list, and stays.
+
+    Args:
+        writer: writes the index.
+    """
+
+    def __init__(self, writer: "IndexWriter") -> None:
+        self._writer = writer
+        self._filling = _Filling(writer.number)
+
+    def on_listed(self, report: AdaptersListed) -> None:
+        """Accept one batch of the full list."""
+        self._writer.start(partial(self._write, report, self._filling))
+
+    def on_exit(self) -> None:
+        """Prepare for the list of the worker's next process."""
+        self._filling = _Filling(self._writer.number)
+
+    async def _write(self, report: AdaptersListed, filling: _Filling) -> None:
+        async with self._writer.writing:
+            if filling is not self._filling or filling.is_over:
+                return  # of a process that has ended
+            index = self._writer.index
+            await index.write_list(report.metadata, filling.since, filling.after)
+            filling.is_over = report.is_last
+            if report.is_last and report.is_whole:
+                await index.forget_before(filling.since, filling.after)
+                await self._writer.name_unowned()
 
 
 class IndexWriter:
-    """Writes a worker's messages about adapters into the index, in their order.
+    """Writes the workers' messages about adapters into the index, in their order.
 
     Args:
         index: the index.
         has_owners: whether keys are set.
 
     Attributes:
-        owners: those that this worker was asked to describe.
+        number: of a change up to which all workers know all changes.
+        last_written: the number of the last change that was written here.
+        writing: held during a write.
     """
 
     def __init__(self, index: AdapterIndex, *, has_owners: bool = False) -> None:
-        self._index = index
+        self.index = index
+        self.number = 0
+        self.last_written = 0
+        self.writing = asyncio.Lock()
         self._has_owners = has_owners
-        self._filling = _Filling()
-        self.owners: dict[str, asyncio.Task[None]] = {}
         self._changes: dict[Place, bytes | None] = {}
-        self._writing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def on_changed(self, report: AdapterChanged) -> None:
-        """Accept a change."""
-        self.put(report.owner, report.adapter_id, report.metadata)
-
-    def on_listed(self, report: AdaptersListed) -> None:
-        """Accept one batch of the worker's full list."""
-        self._start(partial(self._write_listed, report, self._filling))
-
-    def on_exit(self) -> None:
-        """Prepare for a new list of the worker's adapters."""
-        self._filling = _Filling()
-        self.owners.clear()
 
     async def settle(self) -> None:
         """Wait until all messages so far are written, or have failed."""
@@ -70,10 +95,8 @@ class IndexWriter:
 
     def put(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
         """Write an adapter's last state soon; a query of the index writes all states at once."""
-        if self._filling.newer is not None:
-            self._filling.newer.add((owner, adapter_id))
         if not self._changes:
-            self._start(self.write_changes)
+            self.start(self.write_changes)
         self._changes[owner, adapter_id] = metadata
 
     async def write_changes(self) -> None:
@@ -82,39 +105,36 @@ class IndexWriter:
         Raises:
             StorageError: it cannot be written now; the next call tries again.
         """
-        async with self._writing:
+        async with self.writing:
             changes = self._changes
             self._changes = {}
             if changes:
                 await self._write_or_keep(changes)
 
+    async def write_forgotten(self, owner: str, key: str) -> None:
+        """Tell other servers to forget a cached adaptation, "" for all of an owner's.
+
+        Raises:
+            StorageError: it cannot be written now.
+        """
+        self._note(await self.index.note_forgotten(owner, key))
+
     async def _write_or_keep(self, changes: dict[Place, bytes | None]) -> None:
         try:
-            await self._index.write(changes)
+            self._note(await self.index.write(changes))
         except StorageError:
             self._changes = changes | self._changes
             raise
 
-    async def _write_listed(self, report: AdaptersListed, filling: _Filling) -> None:
-        async with self._writing:
-            if filling is not self._filling or filling.newer is None:
-                return  # of a process that has ended
-            await self._index.write_list(report.metadata, frozenset(filling.newer))
-            if report.is_last:
-                await self._end_list(report, filling)
+    def _note(self, number: int) -> None:
+        self.last_written = max(self.last_written, number)
 
-    async def _end_list(self, report: AdaptersListed, filling: _Filling) -> None:
-        filling.newer = None
-        if report.is_whole:
-            await self._index.forget_before(filling.since)
-            await self._name_unowned()
-
-    async def _name_unowned(self) -> None:
+    async def name_unowned(self) -> None:
         """Log once the adapters that only an admin sees now that keys are set."""
         if not self._has_owners:
             return
         self._has_owners = False
-        count, names = await self._index.unowned(_SHOWN)
+        count, names = await self.index.unowned(_SHOWN)
         if count:
             log.warning(
                 "adapters that nobody owns are only for keys with the scope admin: "
@@ -123,7 +143,8 @@ class IndexWriter:
                 adapters=names,
             )
 
-    def _start(self, write: Writing) -> None:
+    def start(self, write: Writing) -> None:
+        """Write in a task of its own; a failure is logged."""
         task = asyncio.get_running_loop().create_task(_logging_failure(write))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -15,6 +15,9 @@ from cog_adapt.server.adapter_messages import (
     AdaptersAnswered,
     AdaptersListed,
     AskAdapters,
+    Claim,
+    KeepServing,
+    Unclaim,
 )
 from cog_adapt.server.errors import (
     AdapterError,
@@ -41,6 +44,9 @@ class AdapterListener(Protocol):
     def on_listed(self, report: AdaptersListed) -> None:
         """Accept one batch of the full list, which is newer than earlier changes."""
 
+    def on_claim(self, report: Claim | Unclaim) -> None:
+        """Accept a claim to an adaptation, or its end."""
+
     def on_exit(self) -> None:
         """Handle the end of the process: the next messages come from another."""
 
@@ -55,7 +61,7 @@ class AdapterLink:
         listener: receives the worker's messages.
     """
 
-    def __init__(self, send: Callable[[AskAdapters], bool]) -> None:
+    def __init__(self, send: Callable[[AskAdapters | KeepServing], bool]) -> None:
         self._send = send
         self._numbers = count(1)
         self._open: dict[int, asyncio.Future[AdaptersAnswered]] = {}
@@ -98,6 +104,10 @@ class AdapterLink:
         named = {"adapter_id": adapter_id, "changes": changes}
         await self._exchange("note", owner, NOTE_SECONDS, **named)
 
+    def keep_serving(self, until: float) -> None:
+        """Let the worker find adapters until this moment, by `lease_clock`."""
+        self._send(KeepServing(until))
+
     async def _exchange(
         self,
         action: AdapterAction,
@@ -139,6 +149,8 @@ class AdapterLink:
             return
         elif isinstance(report, AdapterChanged):
             self.listener.on_changed(report)
+        elif isinstance(report, Claim | Unclaim):
+            self.listener.on_claim(report)
         else:
             self.listener.on_listed(report)
 
@@ -155,4 +167,6 @@ def _refusal(fault: AdapterFault, text: str) -> RequestError:
         return NotFound(text)
     if fault == "input":
         return InvalidRequest(text, ("body",))
+    if fault == "unavailable":
+        return NotReady(text)
     return DiskFull(text) if fault == "storage" else AdapterError(text)

@@ -1,14 +1,21 @@
-"""Sends one worker's adapter changes to all others before the caller is answered."""
+"""Sends each change of an adapter to all workers that did not make it."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import structlog
 
-from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
+from cog_adapt.server.adapter_messages import (
+    AdapterChanged,
+    AdaptersListed,
+    Claim,
+    Unclaim,
+)
 from cog_adapt.server.errors import NotReady, RequestError
-from cog_adapt.server.service.adapter_index import IndexWriter
+from cog_adapt.server.records.adapter_changes import AdapterChange
+from cog_adapt.server.service.adaptation_claims import AdaptationClaims
+from cog_adapt.server.service.adapter_index import IndexWriter, WorkerList
 from cog_adapt.server.service.adapter_link import NOTE_SECONDS
 from cog_adapt.server.service.worker import Worker
 
@@ -22,16 +29,29 @@ class AdapterRelay:
     that were removed or unshared; the next process reads the files.
 
     Args:
-        workers: all workers that keep adapters; the list of the first worker fills the index.
+        leading: the workers whose lists fill the index.
+        others: all other workers that may keep adapters.
         index: the index that answers the routes.
+        claims: grants the workers' claims to adaptations.
+        on_exit: called at the end of the process of a leading worker.
     """
 
-    def __init__(self, workers: Sequence[Worker], index: IndexWriter) -> None:
-        self._workers = workers
+    def __init__(
+        self,
+        leading: Sequence[Worker],
+        others: Sequence[Worker],
+        index: IndexWriter,
+        claims: AdaptationClaims,
+        on_exit: Callable[[], None],
+    ) -> None:
+        self.claims = claims
+        self._workers = [*leading, *others]
         self._index = index
         self._notes: set[asyncio.Task[None]] = set()
-        for number, worker in enumerate(workers):
-            worker.adapters.listener = _Sayings(self, worker, index if number == 0 else None)
+        for worker in leading:
+            worker.adapters.listener = _LeadingSayings(self, worker, WorkerList(index), on_exit)
+        for worker in others:
+            worker.adapters.listener = _Sayings(self, worker)
 
     def put(self, report: AdapterChanged, origin: Worker) -> None:
         """Write a change into the index soon, and send it to all workers but its own."""
@@ -46,13 +66,32 @@ class AdapterRelay:
         if self._notes:
             await asyncio.wait({*self._notes})
 
-    async def forget(self, origin: Worker, owner: str, key: str) -> None:
+    async def forget(self, origin: Worker | None, owner: str, key: str) -> None:
         """Make all workers but one drop their cached adaptations: of one key, or all."""
         for worker in self.others(origin):
             asking = worker.adapters.ask("forget", owner, NOTE_SECONDS, adapter_id=key)
             await _insist(worker, asking)
 
-    def others(self, origin: Worker) -> list[Worker]:
+    async def apply(self, changes: Iterable[AdapterChange]) -> None:
+        """Send other servers' changes; return when each worker has confirmed, or is ended."""
+        for change in changes:
+            if change.forgotten_key is not None:
+                await self.forget(None, change.owner, change.forgotten_key)
+                continue
+            report = AdapterChanged(change.owner, change.adapter_id, change.metadata)
+            await asyncio.gather(*(_tell(worker, report) for worker in self.others(None)))
+
+    def keep_serving(self, until: float) -> None:
+        """Let all workers find adapters until this moment, by `lease_clock`."""
+        for worker in self._workers:
+            worker.adapters.keep_serving(until)
+
+    def start_again(self, cause: str) -> None:
+        """End all processes; the next ones read the files."""
+        for worker in self._workers:
+            worker.replace(cause)
+
+    def others(self, origin: Worker | None) -> list[Worker]:
         """Return the workers to inform: those that run and may keep adapters."""
         return [each for each in self._workers if each is not origin and _may_keep(each)]
 
@@ -60,21 +99,43 @@ class AdapterRelay:
 class _Sayings:
     """Listens to one worker."""
 
-    def __init__(self, relay: AdapterRelay, worker: Worker, index: IndexWriter | None) -> None:
+    def __init__(self, relay: AdapterRelay, worker: Worker) -> None:
         self._relay = relay
         self._worker = worker
-        self._index = index
 
     def on_changed(self, report: AdapterChanged) -> None:
         self._relay.put(report, self._worker)
 
     def on_listed(self, report: AdaptersListed) -> None:
-        if self._index is not None:
-            self._index.on_listed(report)
+        """Leave the index to the leading workers."""
+
+    def on_claim(self, report: Claim | Unclaim) -> None:
+        if isinstance(report, Claim):
+            self._relay.claims.ask(self._worker, report)
+        else:
+            self._relay.claims.release(self._worker, report.number)
 
     def on_exit(self) -> None:
-        if self._index is not None:
-            self._index.on_exit()
+        self._relay.claims.on_exit(self._worker)
+
+
+class _LeadingSayings(_Sayings):
+    """Listens to a worker whose list fills the index."""
+
+    def __init__(
+        self, relay: AdapterRelay, worker: Worker, files: WorkerList, on_exit: Callable[[], None]
+    ) -> None:
+        super().__init__(relay, worker)
+        self._files = files
+        self._on_exit = on_exit
+
+    def on_listed(self, report: AdaptersListed) -> None:
+        self._files.on_listed(report)
+
+    def on_exit(self) -> None:
+        super().on_exit()
+        self._files.on_exit()
+        self._on_exit()
 
 
 def _may_keep(worker: Worker) -> bool:

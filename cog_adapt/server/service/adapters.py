@@ -31,9 +31,12 @@ from cog_adapt.server.errors import (
     RequestError,
 )
 from cog_adapt.server.records.adapter_pages import AdapterQuery, IndexPage
+from cog_adapt.server.service.adaptation_claims import AdaptationClaims
 from cog_adapt.server.service.adapter_index import IndexWriter
+from cog_adapt.server.service.adapter_news import AdapterNews
 from cog_adapt.server.service.adapter_relay import AdapterRelay
 from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.service.worker import Worker
 from cog_adapt.server.temp_files import folder_prefix
 
 _SECONDS = 30.0
@@ -46,21 +49,36 @@ log = structlog.get_logger()
 
 
 class AdapterService:
-    """Finds adapters in the index; the worker does the rest.
+    """Finds adapters in the index; a worker does the rest.
 
     Args:
-        service: gives the worker and the records.
+        service: gives the workers and the records.
+
+    Attributes:
+        claims: the workers' claims to adaptations.
+        news: of other servers.
     """
 
     def __init__(self, service: PredictionService) -> None:
         self._service = service
         self._index = service.records.adapters
-        self._link = service.worker.adapters
         has_owners = service.settings.api_keys_file is not None
         self._writer = IndexWriter(self._index, has_owners=has_owners)
-        others = [each for part in service.dispatchers.values() for each in part.workers]
-        others = [each for each in others if each is not service.worker]
-        self._relay = AdapterRelay([service.worker, *others], self._writer)
+        self._met: dict[str, asyncio.Task[None]] = {}  # owners that a worker described
+        leading = service.main.workers
+        parts = service.dispatchers.values()
+        others = [each for part in parts if part is not service.main for each in part.workers]
+        self.claims = AdaptationClaims(service.records.claims)
+        self._relay = AdapterRelay(
+            leading, others, self._writer, claims=self.claims, on_exit=self._met.clear
+        )
+        self.news = AdapterNews(self._relay, self._writer)
+
+    @property
+    def _worker(self) -> Worker:
+        """A worker that acts on adapters: the first that is ready, else the first."""
+        workers = self._service.main.workers
+        return next((each for each in workers if each.state == "ready"), workers[0])
 
     def check_offered(self, *, by_worker: bool = False) -> None:
         """Refuse requests that cannot be served.
@@ -72,7 +90,7 @@ class AdapterService:
             NoAdapters: the predictor keeps none.
             NotReady: the worker is needed, and not ready.
         """
-        worker = self._service.worker
+        worker = self._worker
         if worker.ready is not None and not worker.ready.has_adapters:
             raise NoAdapters(_NONE)
         if by_worker and (worker.state != "ready" or self._service.is_closing):
@@ -124,37 +142,39 @@ class AdapterService:
     async def _prepare(self, asker: Asker) -> None:
         """Bring the index up to date with the worker's adapters of an asker."""
         self.check_offered()
-        if asker.owner and self._service.worker.state == "ready":
+        if asker.owner and self._worker.state == "ready":
             await asyncio.shield(self._meet(asker.owner))
         await self._writer.write_changes()
 
     def _meet(self, owner: str) -> "asyncio.Task[None]":
         """Name an owner to each worker once, because files of old adapters may lack the owner."""
-        met = self._writer.owners
-        if owner not in met:
-            met[owner] = asyncio.get_running_loop().create_task(self._introduce(owner))
-        return met[owner]
+        if owner not in self._met:
+            introducing = self._introduce(owner)
+            self._met[owner] = asyncio.get_running_loop().create_task(introducing)
+        return self._met[owner]
 
     async def _introduce(self, owner: str) -> None:
         try:
-            await self._link.ask("describe", owner, _SECONDS)
+            await self._worker.adapters.ask("describe", owner, _SECONDS)
         except RequestError as error:
-            self._writer.owners.pop(owner, None)
+            self._met.pop(owner, None)
             log.warning("the adapters of an owner are not described", error=str(error))
 
     async def change(self, adapter: MetadataJson, changes: dict[str, Any]) -> MetadataJson:
-        """Change some of an adapter's metadata; return all of it."""
+        """Change some of an adapter's metadata; return all of it once all servers know it."""
         encoded = msgspec.json.encode(changes)
-        changed = await self._ask("change", adapter, _SECONDS, changes=encoded)
-        return await self._noted(changed)
+        return await self._noted(await self._ask("change", adapter, _SECONDS, changes=encoded))
 
     async def remove(self, adapter: MetadataJson) -> dict[str, Any]:
-        """Remove an adapter; return the remaining adapters that were made from it."""
+        """Remove an adapter from this server; return the remaining ones that were made from it.
+
+        `reach_all` waits for the other servers.
+        """
+        origin = self._worker
         try:
             answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
         except NotFound:  # another worker may not know the adapter
-            gone = AdapterChanged(adapter["owner"], adapter["id"])
-            self._relay.put(gone, self._service.worker)
+            self._relay.put(AdapterChanged(adapter["owner"], adapter["id"]), origin)
             await self._relay.settle()
             raise
         self._writer.put(adapter["owner"], adapter["id"], None)
@@ -162,17 +182,28 @@ class AdapterService:
         return answer
 
     async def forget(self, owner: str, key: str = "") -> None:
-        """Drop cached adaptations without an adapter: of one key, or all."""
-        ready = self._service.worker.ready
-        if ready is not None and ready.has_adapters:
+        """Drop this server's cached adaptations without an adapter: of one key, or all."""
+        worker = self._worker
+        if worker.ready is not None and worker.ready.has_adapters:
             self.check_offered(by_worker=True)
-            await self._link.ask("forget", owner, _SECONDS, adapter_id=key)
-            await self._relay.forget(self._service.worker, owner, key)
+            await worker.adapters.ask("forget", owner, _SECONDS, adapter_id=key)
+            await self._relay.forget(worker, owner, key)
+            await self._writer.write_forgotten(owner, key)
+
+    async def reach_all(self) -> None:
+        """Return when no living server uses what was changed or removed so far.
+
+        Raises:
+            AdapterTimeout: another server does not confirm.
+            StorageError: the database cannot be used, so other servers do not learn of it now.
+        """
+        await self.news.reach_all()
 
     async def take(self, owner: str, path: Path) -> MetadataJson:
-        """Store the adapter in a file; return its metadata."""
+        """Store the adapter in a file; return its metadata once all servers know it."""
         self.check_offered(by_worker=True)
-        return await self._noted(await self._link.ask("take", owner, _FILE_SECONDS, path=str(path)))
+        asking = self._worker.adapters.ask("take", owner, _FILE_SECONDS, path=str(path))
+        return await self._noted(await asking)
 
     @contextlib.asynccontextmanager
     async def temporary_folder(self) -> AsyncIterator[Path]:
@@ -183,11 +214,7 @@ class AdapterService:
         Raises:
             DiskFull: the disk is full.
         """
-        prefix = folder_prefix(self._service.worker.prefix)
-        try:
-            folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix))
-        except OSError as error:
-            raise DiskFull(f"no file can be made: {error.strerror}. Try later.") from error
+        folder = await asyncio.to_thread(_make_folder, folder_prefix(self._worker.prefix))
         try:
             yield folder
         finally:
@@ -206,7 +233,9 @@ class AdapterService:
         self.check_offered(by_worker=True)
         owner, adapter_id = adapter["owner"], adapter["id"]
         try:
-            return await self._link.ask(action, owner, seconds, adapter_id=adapter_id, **more)
+            return await self._worker.adapters.ask(
+                action, owner, seconds, adapter_id=adapter_id, **more
+            )
         except NotFound as error:  # it was removed after the index was read
             raise _not_found(adapter_id) from error
 
@@ -216,10 +245,18 @@ class AdapterService:
         await self._writer.settle()
 
     async def _noted(self, metadata: MetadataJson) -> MetadataJson:
-        """Send the worker's earlier messages to all workers before this answer."""
+        """Send the worker's earlier messages to all workers and servers before this answer."""
         self._writer.put(metadata["owner"], metadata["id"], msgspec.json.encode(metadata))
         await self._relay.settle()
+        await self.reach_all()
         return metadata
+
+
+def _make_folder(prefix: str) -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError as error:
+        raise DiskFull(f"no file can be made: {error.strerror}. Try later.") from error
 
 
 def _not_found(reference: str) -> NotFound:

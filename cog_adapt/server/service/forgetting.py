@@ -30,6 +30,9 @@ class AdapterKeeper(Protocol):
     async def forget(self, owner: str, key: str = "") -> None:
         """Drop cached adaptations without an adapter: of one key, or all."""
 
+    async def reach_all(self) -> None:
+        """Return when no living server uses what was removed or dropped."""
+
 
 class ForgetResult(msgspec.Struct, kw_only=True):
     """The result of forgetting.
@@ -82,6 +85,7 @@ class Forgetting:
             raise NotFound(f"there is no {noun} {prediction_id[:80]!r}.")
         adapters = await self._remove_adapters(record)
         await self._forget_decision(record)
+        await self._reach_all()
         done = await self._service.records.forget(kind, owner, prediction_id)
         if done.unfinished:
             raise NotEnded(f"{noun} {prediction_id[:80]!r} has begun again. Cancel it first.")
@@ -105,6 +109,7 @@ class Forgetting:
             setattr(forgotten, f"{NOUNS[kind]}s", done.removed)
             if kind == "predict":  # the scope that opens adapters
                 forgotten.adapters = await self._remove_all_adapters(owner)
+                await self._reach_all()
         log.info("forgotten", owner=owner, kind="all", records=forgotten)
         return forgotten
 
@@ -121,6 +126,10 @@ class Forgetting:
         if dispatcher is not None:
             dispatcher.event_cache.drop(owner, prediction_id)
         self._webhooks.drop(kind, owner, prediction_id)
+
+    async def _reach_all(self) -> None:
+        if self._adapters is not None:
+            await self._adapters.reach_all()
 
     async def _remove_adapters(self, record: Record) -> dict[str, str]:
         return {

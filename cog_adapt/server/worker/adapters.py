@@ -11,19 +11,45 @@ from typing import Any, Final
 import msgspec
 
 from cog_adapt.server.adapter_messages import (
+    LEASE_SECONDS,
     AdapterChanged,
     AdapterFault,
     AdapterReport,
     AdaptersAnswered,
     AdaptersListed,
     AskAdapters,
+    KeepServing,
+    lease_clock,
 )
 from cog_adapt.server.worker.active import NO_PREDICTION, current
-from cog_adapt.server.worker.extensions import ForgetsAdaptations, KeepingAdapters, Noting
+from cog_adapt.server.worker.extensions import (
+    ForgetsAdaptations,
+    KeepingAdapters,
+    Leased,
+    Noting,
+)
 
 THREADS: Final = 4  # so that a check of an upload does not delay a list
 LISTED_AT_ONCE: Final = 100
 _UNKNOWN = "the predictor's adapters failed; the server's log says how"
+
+
+class AdapterLease:
+    """How long this process may find adapters without news of other servers.
+
+    A process that has just started has read the files.
+    """
+
+    def __init__(self) -> None:
+        self._until = lease_clock() + LEASE_SECONDS
+
+    def renew(self, message: KeepServing) -> None:
+        """Accept the front process's news."""
+        self._until = message.until
+
+    def holds(self) -> bool:
+        """Return whether adapters may be found now."""
+        return lease_clock() < self._until
 
 
 class AdapterAnswers:
@@ -35,10 +61,18 @@ class AdapterAnswers:
     Args:
         adapters: the predictor's.
         send: sends a message to the front process.
+        lease: how long adapters are found.
     """
 
-    def __init__(self, adapters: KeepingAdapters, send: Callable[[AdapterReport], None]) -> None:
+    def __init__(
+        self,
+        adapters: KeepingAdapters,
+        send: Callable[[AdapterReport], None],
+        lease: AdapterLease,
+    ) -> None:
         self._adapters = adapters
+        if isinstance(adapters, Leased):
+            adapters.serve_while(lease.holds)
         self._send = send
         self._questions: SimpleQueue[AskAdapters] = SimpleQueue()
         self._notes: SimpleQueue[AskAdapters] = SimpleQueue()
@@ -134,6 +168,8 @@ def _fault_of(error: Exception) -> AdapterFault:
     names = {kind.__name__ for kind in type(error).__mro__}
     if "AdapterNotFound" in names:
         return "not found"
+    if "NotServedError" in names:
+        return "unavailable"
     if getattr(error, "caller_error", False):
         return "input"
     return "storage" if "StoreError" in names or isinstance(error, OSError) else "unknown"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from cog_adapt.server.protocol import Beat
+from cog_adapt.server.worker.claims import WorkerClaims
 
 T = TypeVar("T")
 
@@ -78,6 +79,13 @@ class Administered(Protocol):
         """Trust this key of a run's context for the admin flag; called as above."""
 
 
+class Claiming(Protocol):
+    """Learns from examples, of equal ones once, though its server has several processes."""
+
+    def claim_through(self, claims: WorkerClaims) -> None:
+        """Ask these claims before each adaptation; called once, before the first run."""
+
+
 class Keeping(Protocol):
     """Returns files that must stay in place."""
 
@@ -130,6 +138,14 @@ class Noting(Protocol):
 
     def note(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
         """Take over an adapter's metadata from another process; None: it was removed."""
+
+
+@runtime_checkable
+class Leased(Protocol):
+    """Finds adapters for requests only while its server knows the other servers' changes."""
+
+    def serve_while(self, may_serve: Callable[[], bool]) -> None:
+        """Ask `may_serve` whenever an adapter is looked up; called once, before the first run."""
 
 
 def find_adapters(predictor: object) -> KeepingAdapters | None:
@@ -205,6 +221,13 @@ def provide_asker_keys(predictor: object, owner_key: str, admin_key: str) -> Non
     administered: Administered
     for administered in _offering(predictor, "read_admin_from"):
         administered.read_admin_from(admin_key)
+
+
+def provide_claims(predictor: object, claims: WorkerClaims) -> None:
+    """Give all objects that learn the claims of this server."""
+    claiming: Claiming
+    for claiming in _offering(predictor, "claim_through"):
+        claiming.claim_through(claims)
 
 
 def find_kept_folders(predictor: object) -> tuple[Path, ...]:

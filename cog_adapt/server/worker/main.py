@@ -8,7 +8,12 @@ import sys
 import threading
 from typing import Any, TextIO
 
-from cog_adapt.server.adapter_messages import AdaptersAnswered, AskAdapters
+from cog_adapt.server.adapter_messages import (
+    AdaptersAnswered,
+    AskAdapters,
+    Claimed,
+    KeepServing,
+)
 from cog_adapt.server.protocol import (
     ADMIN_KEY,
     OWNER_KEY,
@@ -26,7 +31,7 @@ from cog_adapt.server.protocol import (
     Stop,
 )
 from cog_adapt.server.worker.active import NO_PREDICTION, current
-from cog_adapt.server.worker.adapters import AdapterAnswers
+from cog_adapt.server.worker.adapters import AdapterAnswers, AdapterLease
 from cog_adapt.server.worker.async_runs import AsyncRuns
 from cog_adapt.server.worker.checks import (
     HealthCheck,
@@ -35,6 +40,7 @@ from cog_adapt.server.worker.checks import (
     run_self_test,
     self_test_of_failure,
 )
+from cog_adapt.server.worker.claims import WorkerClaims
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
@@ -44,6 +50,7 @@ from cog_adapt.server.worker.extensions import (
     find_adapters,
     find_kept_folders,
     provide_asker_keys,
+    provide_claims,
     read_model_threads,
 )
 from cog_adapt.server.worker.heartbeat import Heartbeat
@@ -105,6 +112,8 @@ class _Worker:
         self._health: HealthCheck | None = None
         self._runs: Runs | None = None
         self._adapters: AdapterAnswers | None = None
+        self._lease = AdapterLease()
+        self._claims = WorkerClaims(connection.send)
         self._kept: list[AskAdapters] = []  # questions that wait for the end of the setup
         self._adapters_lock = threading.Lock()
         self._stopped = threading.Event()
@@ -133,6 +142,7 @@ class _Worker:
         self._connection.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
         provide_asker_keys(predictor.instance, OWNER_KEY, ADMIN_KEY)
+        provide_claims(predictor.instance, self._claims)
         heartbeat.watch(read_model_threads(predictor.instance))
         kept = find_kept_folders(predictor.instance)
         run_context = RunContext(
@@ -158,7 +168,7 @@ class _Worker:
     def _offer_adapters(self, predictor: Predictor) -> None:
         found = find_adapters(predictor.instance)
         if found is not None:
-            answers = AdapterAnswers(found, self._connection.send)
+            answers = AdapterAnswers(found, self._connection.send, self._lease)
             with self._adapters_lock:
                 answers.start(self._kept)
                 self._adapters = answers
@@ -179,6 +189,10 @@ class _Worker:
         """Dispatch a request at once: the next one may be a cancel."""
         if isinstance(request, AskAdapters):
             self._on_adapters(request)
+        elif isinstance(request, KeepServing):
+            self._lease.renew(request)
+        elif isinstance(request, Claimed):
+            self._claims.on_answer(request)
         elif not isinstance(request, Run | Cancel | Stop):
             threading.Thread(target=self._answer, args=(request,), daemon=True).start()
         elif self._runs is not None:  # no such request comes before Ready

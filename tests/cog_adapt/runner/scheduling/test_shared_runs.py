@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.runner.scheduling.claims import Turn
 from cog_adapt.runner.scheduling.scheduler import Scheduler
 from cog_adapt.runner.scheduling.shared_runs import RunStart, SharedRuns
 from tests.cog_adapt.waiting import wait_until
@@ -201,3 +202,106 @@ def test_a_follower_that_is_collected_while_another_joins_stops_nobody(work):
     thread.join(20)
     assert answers == ["answer"]
     assert "first" not in work.runs
+
+
+class Claimed:
+    """The claim to a run, which a test grants."""
+
+    is_held = is_waiting = False
+    releases = 0
+
+    def release(self):
+        self.releases += 1
+
+
+@pytest.fixture
+def claim():
+    return Claimed()
+
+
+def in_turn(work, claim, patience=None):
+    """A run that begins when its claim is held; notes how long it waited."""
+    waits: list[float] = []
+
+    def begin(waited):
+        waits.append(waited)
+        return work.begin()
+
+    return Turn(lambda: claim, begin, notice="another is at it", patience=patience), waits
+
+
+def test_a_run_begins_in_its_turn_and_gives_it_up_at_its_end(work, claim):
+    async def asked():
+        shown: list[object] = []
+        turn, waits = in_turn(work, claim)
+        followers = [
+            asyncio.create_task(work.runs.follow("key", turn, each)) for each in (shown.append, str)
+        ]
+        claim.is_waiting = True
+        await until(lambda: shown == ["another is at it"])
+        assert work.begun == 0
+        claim.is_held, claim.is_waiting = True, False
+        await until(lambda: work.begun)
+        assert claim.releases == 0
+        work.progress.put("end")
+        assert [*await asyncio.gather(*followers)] == ["result 1", "result 1"]
+        assert claim.releases
+        assert waits[0] > 0
+
+    asyncio.run(asked())
+
+
+def test_a_run_that_waits_for_nobody_has_waited_for_no_time(work, claim):
+    async def asked():
+        claim.is_held = True
+        turn, waits = in_turn(work, claim)
+        work.progress.put("end")
+        assert await work.runs.follow("key", turn, str) == "result 1"
+        assert waits == [0]
+
+    asyncio.run(asked())
+
+
+def test_who_leaves_before_the_turn_has_come_stops_waiting(work, claim):
+    async def asked():
+        task = asyncio.create_task(work.runs.follow("key", in_turn(work, claim)[0], str))
+        await until(lambda: "key" in work.runs)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert claim.releases
+        assert (work.begun, "key" in work.runs) == (0, False)
+
+    asyncio.run(asked())
+
+
+def test_what_has_ended_elsewhere_is_the_result(work, claim):
+    async def asked():
+        claim.is_held = True
+        turn = Turn(lambda: claim, lambda _waited: "known")
+        assert await work.runs.follow("key", turn, str) == "known"
+        assert claim.releases
+
+    asyncio.run(asked())
+
+
+def test_an_error_at_the_beginning_is_each_followers_and_gives_the_turn_up(work, claim):
+    async def asked():
+        def begin(_waited):
+            raise OSError("no file")
+
+        claim.is_held = True
+        with pytest.raises(OSError, match="no file"):
+            await work.runs.follow("key", Turn(lambda: claim, begin), str)
+        assert claim.releases
+
+    asyncio.run(asked())
+
+
+def test_patience_ends_the_wait(work, claim):
+    async def asked():
+        work.progress.put("end")
+        turn, _ = in_turn(work, claim, patience=0.01)
+        assert await work.runs.follow("key", turn, str) == "result 1"
+
+    asyncio.run(asked())

@@ -30,13 +30,13 @@ def test_an_owners_files_lie_in_a_folder_of_the_owners(folder):
     folder.write_metadata(KEY, describe(ADAPTER, size=100, owner="ann"))
     assert path == folder.root / "owners" / KEY[0] / f"{KEY[1]}.safetensors"
     assert [*folder.places()] == ["", KEY[0]]
-    assert (folder.ids(KEY[0]), folder.ids("")) == ({KEY[1]}, set())
+    assert ({*folder.times(KEY[0])}, folder.times("")) == ({KEY[1]}, {})
     assert folder.holds(KEY)
     assert checked_content(folder.read(KEY), KEY[1]).id == KEY[1]
     assert folder.read_metadata(KEY, None).owner == "ann"
     folder.remove(KEY)
     folder.remove(KEY)
-    assert folder.ids(KEY[0]) == set()
+    assert folder.times(KEY[0]) == {}
 
 
 def test_an_adapter_from_before_there_was_metadata_is_taken_in(folder):
@@ -85,7 +85,7 @@ def test_the_last_versions_of_names_are_kept_beside_them(folder):
     assert folder.read_versions(KEY[0]) == {}
     folder.write_versions(KEY[0], {"support": 3})
     assert folder.read_versions(KEY[0]) == {"support": 3}
-    assert folder.ids(KEY[0]) == set()
+    assert folder.times(KEY[0]) == {}
 
 
 def test_what_cannot_be_read_or_removed_is_said(folder):

@@ -6,7 +6,7 @@ import json
 from cog_adapt.server.adapter_messages import AskAdapters
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import Frames, Ready, to_frame
-from cog_adapt.server.worker.adapters import AdapterAnswers
+from cog_adapt.server.worker.adapters import AdapterAnswers, AdapterLease
 from tests.cog_adapt.server.kept_adapters import KeptAdapters
 
 ADA = Key("ada", frozenset({"predict"}), "0")
@@ -23,7 +23,7 @@ def keep(site, kept=None):
         (received,) = Frames.of_reports().feed(to_frame(message))
         loop.call_soon_threadsafe(lead.on_report, received)
 
-    answers = AdapterAnswers(kept, report)
+    answers = AdapterAnswers(kept, report, AdapterLease())
 
     tell = site.model.send
 

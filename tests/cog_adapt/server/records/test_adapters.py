@@ -11,6 +11,8 @@ from cog_adapt.server.records.adapter_pages import AdapterQuery
 
 ADA, BOB, ADMIN = Asker("ada"), Asker("bob"), Asker("root", sees_all=True)
 
+OLD, NEVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
 
 def described(adapter_id, owner="ada", **more):
     return {"id": adapter_id, "owner": owner, "created_at": "2026-11-22T10:00:00+00:00", **more}
@@ -40,12 +42,11 @@ def play(home, scene):
 
 def test_a_list_is_there_and_what_it_lacks_is_forgotten(home):
     async def scene(index):
-        await index.write_list(encoded(described("a", shared=["bob"]), described("b")), frozenset())
+        await index.write_list(encoded(described("a", shared=["bob"]), described("b")), OLD, 0)
         start = datetime.now(UTC)
-        await index.write_list(
-            encoded(described("b"), described("c", created_at=None)), frozenset()
-        )
-        await index.forget_before(start)
+        again = encoded(described("b"), described("c", created_at=None))
+        await index.write_list(again, start, 0)
+        await index.forget_before(start, 0)
         assert await ids(index, ADA) == ["b", "c"]
         assert await ids(index, BOB) == []
         assert await index.find(ADA, "a", None) is None
@@ -56,11 +57,23 @@ def test_a_list_is_there_and_what_it_lacks_is_forgotten(home):
 def test_what_changed_since_is_newer_than_the_list(home):
     async def scene(index):
         await index.write(changed(notes="new") | {("ada", "b"): None})
-        newer = frozenset({("ada", "a"), ("ada", "b")})
-        await index.write_list(encoded(described("a"), described("b")), newer)
+        await index.write_list(encoded(described("a"), described("b")), NEVER, 0)
+        await index.forget_before(NEVER, 0)
         assert await ids(index, ADA) == ["a"]
         found = msgspec.json.decode(await index.find(ADA, "a", None))
         assert found["notes"] == "new"
+
+    play(home, scene)
+
+
+def test_a_list_leaves_what_another_process_has_written_since(home):
+    async def scene(index):
+        start = datetime.now(UTC)
+        await index.write_list(encoded(described("a", notes="other"), described("b")), OLD, 0)
+        await index.write_list(encoded(described("a")), start, 0)
+        await index.forget_before(start, 0)
+        assert sorted(await ids(index, ADA)) == ["a", "b"]
+        assert msgspec.json.decode(await index.find(ADA, "a", None))["notes"] == "other"
 
     play(home, scene)
 
@@ -71,8 +84,8 @@ def test_labels_are_those_of_the_last_change_and_gone_with_the_adapter(home):
         await index.write(changed("a", labels=["y"]))
         assert await ids(index, ADA, label="x") == ["b"]
         assert await ids(index, ADA, label="y") == ["a"]
-        await index.write({("ada", "a"): None})
-        await index.forget_before(datetime.now(UTC))
+        number = await index.write({("ada", "a"): None})
+        await index.forget_before(datetime.now(UTC), number)
         await index.write(changed("a") | changed("b"))
         assert await ids(index, ADA, label="x") + await ids(index, ADA, label="y") == []
 
@@ -115,13 +128,13 @@ def test_who_sees_it(home, shared, asker, sees):
 def test_old_metadata_has_a_date_without_a_zone_or_none(home):
     async def scene(index):
         naive = described("a", created_at="2026-11-22T10:00:00")
-        await index.write_list(encoded(naive, described("b", created_at=None)), frozenset())
+        await index.write_list(encoded(naive, described("b", created_at=None)), OLD, 0)
         page = await index.page(ADA, AdapterQuery.of(1, None))
         rest = await index.page(ADA, AdapterQuery.of(1, page.next_cursor))
         assert [msgspec.json.decode(each)["id"] for each in (*page.adapters, *rest.adapters)] == [
             *("a", "b")
         ]
-        await index.forget_before(datetime.now(UTC) - timedelta(hours=1))
+        await index.forget_before(datetime.now(UTC) - timedelta(hours=1), 0)
         assert await ids(index, ADA) == ["a", "b"]
 
     play(home, scene)
@@ -148,7 +161,8 @@ def test_an_owners_own_are_found_expired_ones_too_and_no_shared_ones(home):
                 described("b"),
                 described("c", owner="bob", shared=["ada"]),
             ),
-            frozenset(),
+            OLD,
+            0,
         )
         found = [msgspec.json.decode(each)["id"] for each in await index.own("ada")]
         assert sorted(found) == ["a", "b"]

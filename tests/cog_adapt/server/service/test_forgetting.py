@@ -20,6 +20,7 @@ class Keeper:
     def __init__(self, **metadata: Any) -> None:
         self.forgotten: list[tuple[str, str]] = []
         self.faults: list[Exception] = []
+        self.reached: set[tuple[str, str]] | None = None
         self.kept = {("ann", ID): {"id": ID, "owner": "ann", **metadata}}
 
     async def find_own(self, owner, adapter_id=None):
@@ -36,6 +37,9 @@ class Keeper:
 
     async def forget(self, owner, key=""):
         self.forgotten.append((owner, key))
+
+    async def reach_all(self):
+        self.reached = {*self.kept}
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,7 @@ def test_an_adapter_goes_with_what_made_it_unless_it_is_of_use(play, metadata, b
         forgotten = await forgetting.forget("a", "predict", "ann")
         assert (forgotten.predictions, forgotten.adapters) == (1, {ID: becomes})
         assert bool(keeper.kept) is (becomes != "removed")
+        assert keeper.reached == {*keeper.kept}  # other servers were waited for, afterwards
 
     play(scene)
 

@@ -13,7 +13,7 @@ from cog_adapt.server.adapter_messages import (
     AdaptersListed,
     AskAdapters,
 )
-from cog_adapt.server.worker.adapters import THREADS, AdapterAnswers
+from cog_adapt.server.worker.adapters import THREADS, AdapterAnswers, AdapterLease
 from cog_adapt.server.worker.extensions import find_adapters
 from tests.cog_adapt.server.kept_adapters import KeptAdapters
 
@@ -35,7 +35,7 @@ def said():
 def started(said, *contents):
     kept = KeptAdapters()
     ids = [kept.put("ada", content)["id"] for content in contents]
-    answers = AdapterAnswers(kept, said.put)
+    answers = AdapterAnswers(kept, said.put, AdapterLease())
     answers.start()
     return kept, answers, *ids
 
@@ -60,7 +60,7 @@ def test_a_list_that_fails_is_said_to_lack_some(said, capsys):
         def describe(self, owner):
             raise RuntimeError("no folder")
 
-    AdapterAnswers(Broken(), said.put).start()
+    AdapterAnswers(Broken(), said.put, AdapterLease()).start()
     assert listed(said) == ([], False)
     assert "no folder" in capsys.readouterr().err
 
@@ -102,7 +102,7 @@ def test_what_keeps_more_than_adapters_is_asked_to_forget(said):
             self.described.append((owner, key))
 
     kept = Keeping()
-    answers = AdapterAnswers(kept, said.put)
+    answers = AdapterAnswers(kept, said.put, AdapterLease())
     answers.start()
     listed(said)
     for key in ("k1", ""):

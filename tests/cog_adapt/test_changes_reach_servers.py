@@ -1,0 +1,164 @@
+"""DELETE, un-share and re-name reach each worker of both servers before they are answered."""
+
+import hashlib
+import itertools
+import os
+import re
+import signal
+import textwrap
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+import httpx2
+import pytest
+
+from tests.cog_adapt.contract.serving import serving
+from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
+from tests.cog_adapt.test_adapter_changes_reach_all import ADA, BOB, CODE, KEYS, ask
+from tests.cog_adapt.waiting import assert_stays, wait_for
+
+ADMIN = {"Authorization": "Bearer eve-key"}
+GATES = itertools.count()
+LATER = CODE.replace(
+    'async def run(self, adapter: str = "", learn: int = 0) -> str:',
+    'async def run(self, adapter: str = "", learn: int = 0, after: str = "") -> str:\n'
+    "            while after and not Path(after).exists():\n"
+    "                await asyncio.sleep(0.05)",
+).replace("from cog import", "import asyncio\n    from pathlib import Path\n\n    from cog import")
+
+
+@pytest.fixture(scope="module", params=["postgresql", "sqlite"])
+def servers(request, tmp_path_factory):
+    """Two servers of one database and one folder of adapters, with two workers each."""
+    folder = tmp_path_factory.mktemp("pair")
+    (folder / "learner.py").write_text(textwrap.dedent(LATER))
+    lines = [f"{who} {hashlib.sha256(key.encode()).hexdigest()}" for key, who in KEYS.items()]
+    (folder / "keys").write_text("\n".join(lines))
+    env = {"WEIGHTS_DIR": str(folder / "weights"), "API_KEYS_FILE": str(folder / "keys")}
+    env |= {"MODEL_PROCESSES": "2"}
+    with ExitStack() as stack:
+        if request.param == "postgresql":
+            binaries = find_binaries()
+            if binaries is None:
+                pytest.skip("no PostgreSQL: run .ci/postgres")
+            cluster = Cluster(binaries)
+            stack.callback(cluster.remove)
+            env |= {"DATABASE_URL": cluster.empty()}
+        start = partial(serving, "mirror", folder, predict="learner.py:Learner", env=env)
+        both = [stack.enter_context(start(until="up")) for _ in range(2)]
+        for each in both:
+            wait_for(partial(is_ready, each), 120)
+        yield both
+
+
+def is_ready(server):
+    return server.get("/readyz", headers=ADA).status_code == 200 or None
+
+
+def change(server, adapter_id, **changes):
+    answer = server.request("PATCH", f"/adapters/{adapter_id}", changes, headers=ADA)
+    assert answer.status_code == 200, answer.text
+
+
+def predict(server, headers, adapter):
+    """Ask both workers, of which each runs one prediction at a time; return what both say."""
+    gate, others = server.folder / f"gate-{next(GATES)}", []
+    values = {"adapter": adapter, "after": str(gate)}
+    other = threading.Thread(target=lambda: others.append(ask_apart(server, headers, values)))
+    other.start()
+    try:
+        wait_for(lambda: "cog_predictions_running 1.0" in figures(server) or None, 30)
+        found = ask(server, "predictions", headers, adapter=adapter)
+    finally:
+        gate.touch()
+        other.join(60)
+    assert others == [found]
+    return found
+
+
+def ask_apart(server, headers, values):
+    """Ask over a connection of its own."""
+    with httpx2.Client(timeout=120, trust_env=False) as client:
+        return ask(replace(server, client=client), "predictions", headers, **values)
+
+
+def held(server):
+    """How many adapters a server has in memory and on its device."""
+    lines = server.get("/metrics", headers=ADMIN).text.splitlines()
+    names = ("cog_model_adapters_memory_entries", "cog_model_adapter_cache_entries")
+    return [sum(float(x.split()[-1]) for x in lines if x.startswith(name)) for name in names]
+
+
+@pytest.fixture
+def warm(servers):
+    """An adapter of ada's, shared with bob at one server, in the memory of both."""
+    here, there = servers
+    made = ask(here, "predictions", ADA, learn=1)
+    change(here, made, name="support", shared=["bob"])
+    for server in servers:
+        for headers in (ADA, BOB):
+            assert predict(server, headers, "support") == made
+    return made
+
+
+def test_what_is_shared_renamed_or_removed_at_one_server_is_so_at_the_other(servers, warm):
+    here, there = servers
+    assert all(held(there))
+    change(here, warm, name="other")
+    assert predict(there, ADA, "support") is None
+    assert predict(there, ADA, "other") == warm
+    change(there, warm, shared=[])
+    for reference in (warm, "other"):
+        assert predict(here, BOB, reference) is None
+    assert here.request("DELETE", "/adapters/other", headers=ADA).status_code == 200
+    assert there.get(f"/adapters/{warm}", headers=ADA).status_code == 404
+    for reference in (warm, "other"):
+        assert predict(there, ADA, reference) is None
+    assert held(there) == [0, 0]
+
+
+def test_what_goes_with_its_owner_is_gone_at_the_other_server(servers, warm):
+    here, there = servers
+    made = ask(here, "predictions", BOB, learn=2)
+    assert predict(there, BOB, made) == made
+    assert there.request("DELETE", "/owners/bob/data", headers=BOB).status_code == 200
+    assert predict(here, BOB, made) is None
+
+
+@pytest.mark.timeout(120)
+def test_a_stopped_server_is_waited_for_until_its_lease_ends_and_serves_no_adapter(servers, warm):
+    here, there = servers
+    gate = there.folder / "gate"
+    gate.unlink(missing_ok=True)
+    answers = []
+    values = {"adapter": warm, "after": str(gate)}
+    late = threading.Thread(
+        target=lambda: answers.append(there.post("/predictions", {"input": values}, headers=ADA))
+    )
+    late.start()
+    wait_for(lambda: "cog_predictions_running 1.0" in figures(there) or None, 30)
+    os.kill(there.process.pid, signal.SIGSTOP)
+    try:
+        assert here.request("DELETE", f"/adapters/{warm}", headers=ADA).status_code == 200
+        gate.touch()  # the worker, which runs on, looks the adapter up
+        assert_stays(late.is_alive, 1)
+    finally:
+        os.kill(there.process.pid, signal.SIGCONT)
+    late.join(60)
+    body = answers[0].json()
+    assert body["status"] == "failed"
+    assert re.search("kept adapters are not served now|is not known here", body["error"])
+    assert wait_for(lambda: predict_status(there, warm), 30) == "is not known here"
+
+
+def figures(server):
+    return server.get("/metrics", headers=ADMIN).text
+
+
+def predict_status(server, adapter):
+    """What a server says of an adapter that is gone, once it serves adapters again."""
+    body = server.post("/predictions", {"input": {"adapter": adapter}}, headers=ADA).json()
+    assert body["status"] == "failed", body
+    return "is not known here" if "is not known here" in body["error"] else None
