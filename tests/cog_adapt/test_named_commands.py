@@ -42,7 +42,8 @@ ELSEWHERE = {
         "settings.md",
     ),
     "make page": ("tests/cog_adapt/page/test_built.py", "run `make page`"),  # sees what it wrote
-    "pip install cog-adapt[remote]": ("requirements-dev.txt", "s3fs=="),
+    "pip install cog-adapt[remote]": ("requirements-dev.txt", "obstore=="),
+    "pip install boto3": ("requirements-dev.txt", "moto[server]=="),  # which needs it
     "pip install lightning": ("requirements-dev.txt", "lightning=="),
     "pip install transformers accelerate": ("requirements-dev.txt", "accelerate=="),
 }

@@ -24,7 +24,7 @@ from cog_adapt.runner.storage.index import Key, place_of
 from cog_adapt.runner.storage.names import is_id
 
 _PLACE = re.compile(r"[0-9a-f]{32}")
-_LOCK_SECONDS, _LOOK_SECONDS = 10.0, 0.005
+_LOCK_SECONDS, _WRITING_SECONDS, _LOOK_SECONDS = 10.0, 60.0, 0.005
 
 
 class Folder:
@@ -109,17 +109,17 @@ class Folder:
     @contextmanager
     def locked(self, place: str) -> Iterator[None]:
         """Hold the lock on a place's metadata and versions: one process at a time (StoreError)."""
-        path = self._versions(place).with_suffix(".lock")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("w")
-        except OSError as error:
-            raise StoreError(
-                f"{path.name} cannot be written: {error}. Make the folder of WEIGHTS_DIR writable."
-            ) from error
-        with file:
-            _lock(file)
-            yield  # the lock ends with the file
+        with _locked(self._versions(place).with_suffix(".lock"), _LOCK_SECONDS):
+            yield
+
+    @contextmanager
+    def locked_bytes(self) -> Iterator[None]:
+        """Hold the lock on the budget of bytes, in which one process at a time writes (StoreError).
+
+        The lock includes the writing of a file, which takes seconds if the file is large.
+        """
+        with _locked(self.root / "disk.lock", _WRITING_SECONDS):
+            yield
 
     def use(self) -> None:
         """Mark the folder as in use by this process, until `close`."""
@@ -156,36 +156,57 @@ class Folder:
     def places(self) -> Iterator[str]:
         """Yield the places that have a folder."""
         yield ""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             yield from filter(_PLACE.fullmatch, sorted(os.listdir(self.root / "owners")))
+
+    def place(self, place: str) -> Path:
+        """Return the folder of a place, which need not exist."""
+        return self.path((place, "")).parent
 
     def ids(self, place: str) -> set[str]:
         """Return the ids of the adapters of a place, with or without tensors on disk."""
+        return self._ids(place, (_TENSORS, ".json"))
+
+    def stored_ids(self, place: str) -> set[str]:
+        """Return the ids of the adapters of a place whose tensors are on disk."""
+        return self._ids(place, (_TENSORS,))
+
+    def _ids(self, place: str, endings: tuple[str, ...]) -> set[str]:
         try:
-            names = os.listdir(self.path((place, "")).parent)
-        except FileNotFoundError:
+            names = os.listdir(self.place(place))
+        except (FileNotFoundError, NotADirectoryError):
             return set()
-        stems = (stem for stem, end in map(os.path.splitext, names) if end in _ENDS)
+        stems = (stem for stem, end in map(os.path.splitext, names) if end in endings)
         return {stem for stem in stems if is_id(stem)}
 
     def _versions(self, place: str) -> Path:
         return self.path((place, "")).with_name("versions.json")
 
 
-_ENDS = (".safetensors", ".json")
+_TENSORS = ".safetensors"
 _IN_USE = "in-use.lock"
 
 
-def _lock(file: IO[str]) -> None:
-    """Wait for the lock of an open file; other processes hold it for milliseconds."""
-    end = time.monotonic() + _LOCK_SECONDS
-    while not _is_locked_now(file):
-        if time.monotonic() > end:
-            raise StoreError(
-                f"{Path(file.name).name} has been locked by another process for "
-                f"{_LOCK_SECONDS:g} s. End that process, or try later."
-            )
-        time.sleep(_LOOK_SECONDS)
+@contextmanager
+def _locked(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of a file, after a wait of at most so many seconds (StoreError)."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise StoreError(
+            f"{path.name} cannot be written: {error}. Make the folder of WEIGHTS_DIR writable."
+        ) from error
+    with file:
+        end = time.monotonic() + seconds
+        while not _is_locked_now(file):
+            if time.monotonic() > end:
+                raise StoreError(
+                    f"{path.name} has been locked by another process for {seconds:g} s. End that "
+                    "process, or try later."
+                )
+            time.sleep(_LOOK_SECONDS)
+        yield  # the lock ends with the file
 
 
 def _is_locked_now(file: IO[str]) -> bool:

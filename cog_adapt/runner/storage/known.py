@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.adapter_rule import (
@@ -26,7 +27,15 @@ from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 
 Watcher = Callable[[str, str, dict[str, Any] | None], None]
-NextVersion = Callable[[str], int]
+
+
+class NextVersion(Protocol):
+    """Gives a name's next version, above another one if need be."""
+
+    def __call__(self, name: str, above: int = 0) -> int:
+        """Return a version that was not given before (StoreError)."""
+
+
 MetadataChange = Callable[[AdapterMetadata, NextVersion], AdapterMetadata]
 WRITE_USES_SECONDS = 60.0  # how late the files may learn of hits and last uses
 logger = logging.getLogger(__name__)
@@ -97,7 +106,7 @@ class KnownAdapters:
         with self._folder.locked(place):
             self.index.note_last(place, self._folder.read_versions(place))
             last = self.index.last_versions(place)
-            changed = change(self._written(key), lambda name: last.get(name, 0) + 1)
+            changed = change(self._written(key), partial(self._next_version, place, last))
             if changed.name is not None and version_of(changed) > last.get(changed.name, 0):
                 last[changed.name] = version_of(changed)
                 self._folder.write_versions(place, last)
@@ -149,6 +158,11 @@ class KnownAdapters:
         if self._remote:
             for key, known in _new_far_away(self.index, self._remote, owner):
                 self._note(key, known)
+
+    def _next_version(self, place: str, last: dict[str, int], name: str, above: int = 0) -> int:
+        """Return a version of a name that nobody has given, under the lock of the place."""
+        given = max(above, last.get(name, 0))
+        return given + 1 if not self._remote else self._remote.next_version(place, name, given)
 
     def _find(self, reference: Reference, asker: Asker) -> Key | None:
         try:

@@ -62,12 +62,10 @@ class AdapterStore:
             self._folder.use()
         self._tiers = Tiers(self._folder, self._budgets, remote)
         self._known = KnownAdapters(self._folder, remote)
-        self.decisions = Decisions(folder)  # a decision is removed with its adapter
+        self.decisions = Decisions(folder, remote)  # a decision is removed with its adapter
         self._known.watch(self.decisions.on_change)
         self._next_cleaning = 0.0
-        for key, known in self._known.index.items():
-            if self._folder.holds(key):
-                self._tiers.note(key, known.bytes)
+        self._tiers.look()
 
     def put(self, adapter: Adapter, owner: str = "", made: Provenance | None = None) -> Path:
         """Store an adapter, whole or not at all; equal content is written once for an owner.
@@ -256,8 +254,7 @@ def _named_as(
 ) -> AdapterMetadata:
     """Return the name and version that another owner gave, or the next version if that is taken."""
     name = given.name or ""
-    version = max(version_of(given), next_version(name))
-    return replace(known, name=name, version=version)
+    return replace(known, name=name, version=next_version(name, version_of(given) - 1))
 
 
 def _old(index: Index, days: int) -> list[Key]:
