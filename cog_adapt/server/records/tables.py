@@ -5,12 +5,15 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import (
+    BigInteger,
+    Boolean,
     Column,
     ColumnElement,
     DateTime,
     Dialect,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -129,6 +132,9 @@ servers = Table(
     Column("pid", Integer, nullable=False),
     Column("started", Text, nullable=False),
     Column("lease_until", Moment, nullable=False),
+    # The identity of its folder of adapters; "": it has none; NULL: it is of an earlier release.
+    Column("folder", Text),
+    Column("folder_path", Text),
 )
 
 KEY = (records.c.kind, records.c.id, records.c.owner)
@@ -169,6 +175,44 @@ adapter_labels = Table(
     Column("owner", Text, primary_key=True),
     Column("adapter_id", Text, primary_key=True),
     Index("adapter_labels_by_adapter", "owner", "adapter_id"),
+)
+
+# In PostgreSQL alone: the texts that SQLite's servers have in files.
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("changed_at", Moment, nullable=False),
+)
+
+# In PostgreSQL alone; `cog_adapt/server/upload_rows.py` reads and writes them.
+uploads = Table(
+    "uploads",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("about", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Column("is_whole", Boolean, nullable=False),
+    Index("uploads_by_owner", "owner"),
+)
+upload_parts = Table(
+    "upload_parts",
+    metadata,
+    Column("upload_id", String(40), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+# In PostgreSQL alone: what signs the URLs of all servers.
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
 )
 
 BLOB_COLUMNS = [
