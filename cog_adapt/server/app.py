@@ -32,10 +32,11 @@ from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.signed_urls import SignedUrls
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.temp_files import remove_old_temp_files
-from cog_adapt.server.uploads import Uploads
+from cog_adapt.server.upload_rows import uploads_of
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import WorkerConfig
 
@@ -90,8 +91,18 @@ def create_app(settings: Settings) -> FastAPI:
             count=started.metrics.webhook,
             held=budgets.webhooks,
         )
+        signed = await asyncio.to_thread(
+            SignedUrls.shared,
+            settings.data_dir,
+            None if settings.strict_cog else settings.database_url,
+        )
         app.state.parts = parts = _put_together(
-            settings=settings, started=started, budgets=budgets, webhooks=webhooks, traces=traces
+            settings=settings,
+            started=started,
+            budgets=budgets,
+            webhooks=webhooks,
+            traces=traces,
+            signed=signed,
         )
         async with _running(parts):
             yield
@@ -117,12 +128,13 @@ def launch(app: FastAPI, launched: Launch) -> None:
     app.state.launch = launched
 
 
-def _put_together(
+def _put_together(  # noqa: PLR0913 - the independent parts
     settings: Settings,
     started: Launch,
     budgets: MemoryBudgets,
     webhooks: Webhooks,
     traces: PredictionTraces,
+    signed: SignedUrls,
 ) -> ServerParts:
     """Make the parts, from the independent ones to those that use all others."""
     service = _service(settings, started, budgets=budgets, webhooks=webhooks, traces=traces)
@@ -134,6 +146,7 @@ def _put_together(
         metrics=started.metrics,
         shut_down=started.shut_down,
         adapters=AdapterService(service),
+        signed=signed,
         upload_url=started.configs[started.mode].upload_url,
     )
 
@@ -195,7 +208,7 @@ async def _prune(records: Records, settings: Settings) -> None:
             age = timedelta(days=settings.retention_days)
             await records.prune(age, settings.retention_count)
             await asyncio.to_thread(remove_old_temp_files, settings.temp_file_days)
-            await asyncio.to_thread(Uploads.of(settings).prune)
+            await asyncio.to_thread(uploads_of(settings).prune)
         except (StorageError, OSError) as error:
             log.warning("what is old cannot be deleted", error=str(error))
         await _until_low(records)

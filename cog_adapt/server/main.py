@@ -131,6 +131,7 @@ def worker_configs(
                 max_file_bytes=settings.max_file_bytes,
                 download_seconds=math.inf if settings.strict_cog else settings.download_seconds,
                 uploads=None if settings.strict_cog else uploads_folder(settings),
+                database=settings.database_url,
                 log_format=settings.log_format,
                 hang_seconds=settings.hang_seconds,
             )

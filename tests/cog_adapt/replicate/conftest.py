@@ -6,6 +6,7 @@ import pytest
 
 from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.replicate.site import LEARNER, site
+from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
 
 
 @pytest.fixture(scope="package")
@@ -21,3 +22,14 @@ def learner(tmp_path_factory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("learner")
     with site(folder, LEARNER, "Learner", SELF_TEST="off") as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[Cluster]:
+    """A private PostgreSQL."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL: run .ci/postgres")
+    started = Cluster(binaries)
+    yield started
+    started.remove()
