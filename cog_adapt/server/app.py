@@ -20,9 +20,9 @@ from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.errors import StorageError
+from cog_adapt.server.errors import ConfigError, StorageError
 from cog_adapt.server.protocol import NOUNS, Kind
-from cog_adapt.server.records import Records
+from cog_adapt.server.records import AdapterFolder, Records
 from cog_adapt.server.replicate.routes import platform_routes
 from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.announcer import Announcer
@@ -42,6 +42,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 
 _PRUNE_SECONDS = 600.0
 _LEAST_PRUNE_SECONDS = 5.0
+_LOOK_SECONDS = 0.05
 _WEBHOOK_SECONDS = 30.0
 _LAST_WEBHOOK_SECONDS = 1.0  # webhooks that are not sent by then are sent after the next start
 log = structlog.get_logger()
@@ -57,6 +58,7 @@ class Launch:
         records: the database.
         metrics: counted from the first request on.
         shut_down: ends the server.
+        refuse: ends the server, which then exits with this reason.
     """
 
     configs: dict[Kind, WorkerConfig]
@@ -64,6 +66,7 @@ class Launch:
     records: Records
     metrics: Metrics
     shut_down: Callable[[], None]
+    refuse: Callable[[str], None]
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -104,8 +107,10 @@ def create_app(settings: Settings) -> FastAPI:
             traces=traces,
             signed=signed,
         )
+        claiming = asyncio.get_running_loop().create_task(_claim_folder(parts, started.refuse))
         async with _running(parts):
             yield
+        claiming.cancel()
         await asyncio.to_thread(traces.close)
 
     app = FastAPI(
@@ -199,6 +204,26 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
         await parts.webhooks.close()
         parts.large_bodies.close()
         await records.close()
+
+
+async def _claim_folder(parts: ServerParts, refuse: Callable[[str], None]) -> None:
+    """Refuse to serve beside a server that keeps its adapters in another folder."""
+    worker = parts.service.worker
+    while worker.ready is None:
+        await asyncio.sleep(_LOOK_SECONDS)
+    if worker.ready.adapter_folder is None:
+        return
+    folder, is_known = AdapterFolder(*worker.ready.adapter_folder), False
+    while not is_known:
+        try:
+            await parts.service.records.claim_folder(folder)
+            is_known = True
+        except ConfigError as error:
+            refuse(str(error))
+            return
+        except StorageError as error:
+            log.warning("other servers' folders of adapters are not known", error=str(error))
+            await asyncio.sleep(_LEAST_PRUNE_SECONDS)
 
 
 async def _prune(records: Records, settings: Settings) -> None:

@@ -61,6 +61,7 @@ class Server(uvicorn.Server):
 
     Attributes:
         ended_by: the signal that ended it.
+        refusal: why it must not serve, and has ended; else None.
         links: the addresses that a terminal shows once the setup has ended; None shows nothing.
     """
 
@@ -84,6 +85,7 @@ class Server(uvicorn.Server):
                 records=records,
                 metrics=metrics,
                 shut_down=self._end,
+                refuse=self._refuse,
             ),
         )
         self._drain_seconds = settings.drain_seconds
@@ -91,6 +93,7 @@ class Server(uvicorn.Server):
         super().__init__(_config(app, settings, metrics))
         self._ignores_sigterm = flags.await_explicit_shutdown
         self.ended_by: int | None = None
+        self.refusal: str | None = None
         self.links: dict[str, str] | None = None
         self._screen: asyncio.Task[None] | None = None
 
@@ -98,6 +101,10 @@ class Server(uvicorn.Server):
         if not self.should_exit and self._drain_seconds is not None:
             end_by_force_after(self._drain_seconds + _END_SECONDS)
         self.should_exit = True
+
+    def _refuse(self, reason: str) -> None:
+        self.refusal = reason
+        self._end()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Freeze permanent objects for the garbage collector.

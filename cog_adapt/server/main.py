@@ -64,6 +64,8 @@ def serve(
     if server.ended_by == signal.SIGINT:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
+    if server.refusal is not None:
+        sys.exit(f"ERROR: {server.refusal}")
     sys.exit(0 if server.started else 1)
 
 

@@ -151,6 +151,13 @@ class Adapters:
         if known is not None or metadata is None:
             self._store.note(adapter_id, owner, known)
 
+    def place(self) -> Mapping[str, str] | None:
+        """Return `identity` and `path` of the folder that servers on other hosts have to share.
+
+        None: there is a store for all, or nothing can be written here.
+        """
+        return self._store.place()
+
     def watch(self, callback: Watcher) -> None:
         """Call `callback(owner, adapter_id, metadata)` at each change; metadata None: removed."""
         self._store.watch(callback)

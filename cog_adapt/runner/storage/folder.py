@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import time
 import weakref
 from collections.abc import Iterator
@@ -144,6 +145,20 @@ class Folder:
             self._leave()
             self._leave = None
 
+    def identity(self) -> str:
+        """Return a random text in the folder: who reads the same one shares it (StoreError)."""
+        path = self.root / _IDENTITY
+        if not path.exists():
+            with _locked(path.with_suffix(".lock"), _LOCK_SECONDS):
+                if not path.exists():
+                    write_whole(path, secrets.token_hex(16).encode())
+        try:
+            return path.read_text()
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be read: {error}. Make the folder of WEIGHTS_DIR readable."
+            ) from error
+
     def remove(self, key: Key) -> None:
         """Remove an adapter's files (StoreError)."""
         _remove(self.path(key).with_suffix(".json"))
@@ -184,7 +199,7 @@ class Folder:
 
 
 _TENSORS = ".safetensors"
-_IN_USE = "in-use.lock"
+_IN_USE, _IDENTITY = "in-use.lock", "identity"
 
 
 @contextmanager

@@ -67,10 +67,22 @@ class Remote:
             if end == "json" and is_id(stem):
                 yield ("" if owner == _NOBODY else owner), stem
 
-    def next_version(self, place: str, name: str, above: int = 0) -> int:
+    def versions(self, place: str, name: str) -> dict[int, str]:
+        """Return a name's versions, each with the adapter that it is marked with, or "".
+
+        Those that `next_version` has removed are left out.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        folder = _versions(place, name)
+        given = [int(path.rpartition("/")[2]) for path, _ in self._list(folder)]
+        return {each: (self._read(f"{folder}/{each}") or b"").decode() for each in sorted(given)}
+
+    def next_version(self, place: str, name: str, above: int = 0, mark: str = "") -> int:
         """Give a name's next version, which no other process gets (StoreError).
 
-        A version is an empty object, made only where there is none. Those that are a day older than
+        A version is a small object, made only where there is none. Those that are a day older than
         the last are removed: a process would make one of them again only if it had waited for a day
         between its look and its write.
 
@@ -78,15 +90,17 @@ class Remote:
             place: of the owner.
             name: of the adapter; its characters may stand in a path.
             above: a version that was given earlier, by whatever process.
+            mark: the id of the adapter that gets it, to find its version again; then `above` need
+                not be below the versions of the store.
         """
-        folder = f"{place or _NOBODY}/versions/{name}"
+        folder = _versions(place, name)
         given = {int(path.rpartition("/")[2]): made for path, made in self._list(folder)}
-        version = max(above, *given, 0)
+        version = above if mark else max(above, *given, 0)
         is_made = False
         while not is_made:
             version += 1
             with self._asking(folder):
-                is_made = self._objects.create(f"{folder}/{version}", b"")
+                is_made = self._objects.create(f"{folder}/{version}", mark.encode())
         oldest = max(given.values(), default=0.0) - _SECONDS_A_DAY
         for old in [each for each, made in given.items() if made < oldest]:
             self._remove(f"{folder}/{old}")
@@ -144,6 +158,10 @@ class Remote:
 
 def _path(key: Key, end: str) -> str:
     return f"{key[0] or _NOBODY}/{key[1]}.{end}"
+
+
+def _versions(place: str, name: str) -> str:
+    return f"{place or _NOBODY}/versions/{name}"
 
 
 def _decision(place: str, name: str) -> str:

@@ -6,7 +6,7 @@ and adapters from before there was metadata are read too.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -211,6 +211,20 @@ class AdapterStore:
     def is_served(self) -> bool:
         """Return whether a store on this folder answers requests, in any process here."""
         return self._folder.is_in_use()
+
+    def place(self) -> Mapping[str, str] | None:
+        """Return identity and path of the folder, if other hosts must share it; else None.
+
+        None: the adapters are in the remote store too, or nothing can be written here.
+        """
+        if self._tiers.remote is not None:
+            return None
+        try:
+            identity = self._folder.identity()
+        except StoreError as error:
+            logger.warning("the folder of adapters has no identity: %s", error)
+            return None
+        return {"identity": identity, "path": str(self._folder.root.absolute())}
 
     def gauges(self) -> dict[str, float]:
         """Return numbers for a server's metrics: bytes, count, hits and misses of each tier."""

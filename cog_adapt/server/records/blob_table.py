@@ -1,11 +1,14 @@
 """Large texts in a table, which servers of one PostgreSQL share without a folder in common."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from cog_adapt.server.records.blobs import CHUNK, BlobFolder
+from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.tables import blobs
 
 
@@ -81,6 +84,33 @@ class BlobTable:
             for chunk in _chunks(gone):
                 connection.execute(delete(blobs).where(blobs.c.digest.in_(chunk)))
         self._folder.remove(gone)
+
+
+def move_texts(engine: Engine, folder: Path) -> int:
+    """Move the texts that rows name from a folder into the table; return their number.
+
+    A move may be repeated after it was cut off.
+
+    Args:
+        engine: of a PostgreSQL, with its tables.
+        folder: of the texts.
+    """
+    if not folder.is_dir():
+        return 0
+    files, moved = BlobFolder(folder), 0
+    table = BlobTable(engine, files, lambda: False)
+    for chunk in _chunks([digest for digest, _ in files.times()]):
+        with engine.connect() as connection:
+            used = find_used(connection, [*chunk])
+        for digest in sorted(used):
+            data = files.read(digest)
+            if data is None or hashlib.sha256(data).hexdigest() != digest:
+                continue
+            if not table.refresh(digest, len(data)):
+                table.write(digest, data)
+            files.remove([digest])
+            moved += 1
+    return moved
 
 
 def _chunks(digests: Sequence[str]) -> Iterator[Sequence[str]]:
