@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from cog_adapt.server.records.blob_table import move_texts
+from cog_adapt.server.records.database import open_database
 from tests.cog_adapt.server.records.home import Home, make_record
 
 LARGE = '"' + "ö" * 100 + '"'
@@ -68,3 +70,30 @@ def test_while_an_earlier_release_serves_its_files_are_written_too(postgresql_ho
             assert files_of(postgresql_home) == [LARGE]
 
     asyncio.run(story())
+
+
+def test_texts_of_a_folder_get_into_the_table_once(postgresql_home, tmp_path):
+    """Those that rows name; what is damaged, or named by none, stays where it is."""
+
+    async def story():
+        async with postgresql_home.opened(blob_bytes=50) as records:
+            await records.save_durably(make_record(1, output=LARGE))
+            await records.save_durably(make_record(2, output=LARGE + " "))
+
+    asyncio.run(story())
+    engine = open_database(postgresql_home.url, postgresql_home.folder)
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    with postgresql_home.connected() as connection:
+        rows = connection.exec_driver_sql("DELETE FROM blobs RETURNING digest, content").all()
+    for digest, content in rows:
+        (folder / digest).write_bytes(content)
+    damaged, whole = sorted(digest for digest, _ in rows)
+    (folder / damaged).write_text("cut")
+    (folder / ("0" * 64)).write_text("nobody's")
+    assert [move_texts(engine, folder) for _ in range(2)] == [1, 0]
+    assert sorted(path.name for path in folder.iterdir()) == ["0" * 64, damaged]
+    with postgresql_home.connected() as connection:
+        assert connection.exec_driver_sql("SELECT digest FROM blobs").scalars().all() == [whole]
+    assert move_texts(engine, tmp_path / "missing") == 0
+    engine.dispose()
