@@ -20,13 +20,14 @@ from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.errors import ConfigError, StorageError
+from cog_adapt.server.errors import StorageError
 from cog_adapt.server.protocol import NOUNS, Kind
-from cog_adapt.server.records import AdapterFolder, Records
+from cog_adapt.server.records import Records
 from cog_adapt.server.replicate.routes import platform_routes
 from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
+from cog_adapt.server.service.folder_claim import claim_folder
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.recorder import PredictionRecorder
@@ -42,7 +43,6 @@ from cog_adapt.server.worker.config import WorkerConfig
 
 _PRUNE_SECONDS = 600.0
 _LEAST_PRUNE_SECONDS = 5.0
-_LOOK_SECONDS = 0.05
 _WEBHOOK_SECONDS = 30.0
 _LAST_WEBHOOK_SECONDS = 1.0  # webhooks that are not sent by then are sent after the next start
 log = structlog.get_logger()
@@ -94,23 +94,11 @@ def create_app(settings: Settings) -> FastAPI:
             count=started.metrics.webhook,
             held=budgets.webhooks,
         )
-        signed = await asyncio.to_thread(
-            SignedUrls.shared,
-            settings.data_dir,
-            None if settings.strict_cog else settings.database_url,
+        app.state.parts = parts = await _put_together(
+            settings=settings, started=started, budgets=budgets, webhooks=webhooks, traces=traces
         )
-        app.state.parts = parts = _put_together(
-            settings=settings,
-            started=started,
-            budgets=budgets,
-            webhooks=webhooks,
-            traces=traces,
-            signed=signed,
-        )
-        claiming = asyncio.get_running_loop().create_task(_claim_folder(parts, started.refuse))
-        async with _running(parts):
+        async with _running(parts, started.refuse):
             yield
-        claiming.cancel()
         await asyncio.to_thread(traces.close)
 
     app = FastAPI(
@@ -133,13 +121,12 @@ def launch(app: FastAPI, launched: Launch) -> None:
     app.state.launch = launched
 
 
-def _put_together(  # noqa: PLR0913 - the independent parts
+async def _put_together(
     settings: Settings,
     started: Launch,
     budgets: MemoryBudgets,
     webhooks: Webhooks,
     traces: PredictionTraces,
-    signed: SignedUrls,
 ) -> ServerParts:
     """Make the parts, from the independent ones to those that use all others."""
     service = _service(settings, started, budgets=budgets, webhooks=webhooks, traces=traces)
@@ -151,7 +138,7 @@ def _put_together(  # noqa: PLR0913 - the independent parts
         metrics=started.metrics,
         shut_down=started.shut_down,
         adapters=AdapterService(service),
-        signed=signed,
+        signed=await _signed_urls(settings),
         upload_url=started.configs[started.mode].upload_url,
     )
 
@@ -188,16 +175,21 @@ def _service(
 
 
 @contextlib.asynccontextmanager
-async def _running(parts: ServerParts) -> AsyncIterator[None]:
+async def _running(parts: ServerParts, refuse: Callable[[str], None]) -> AsyncIterator[None]:
     """Run everything, from the start of the worker to the end of all accepted requests."""
     seconds, records = parts.settings.drain_seconds, parts.service.records
     await parts.webhooks.start()
     parts.service.open()
-    pruning = asyncio.get_running_loop().create_task(_prune(records, parts.settings))
+    loop = asyncio.get_running_loop()
+    tasks = [
+        loop.create_task(_prune(records, parts.settings)),
+        loop.create_task(claim_folder(parts.service, refuse)),
+    ]
     try:
         yield
     finally:
-        pruning.cancel()
+        for task in tasks:
+            task.cancel()
         await parts.service.close(seconds)
         await parts.adapters.settle()
         await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
@@ -206,24 +198,9 @@ async def _running(parts: ServerParts) -> AsyncIterator[None]:
         await records.close()
 
 
-async def _claim_folder(parts: ServerParts, refuse: Callable[[str], None]) -> None:
-    """Refuse to serve beside a server that keeps its adapters in another folder."""
-    worker = parts.service.worker
-    while worker.ready is None:
-        await asyncio.sleep(_LOOK_SECONDS)
-    if worker.ready.adapter_folder is None:
-        return
-    folder, is_known = AdapterFolder(*worker.ready.adapter_folder), False
-    while not is_known:
-        try:
-            await parts.service.records.claim_folder(folder)
-            is_known = True
-        except ConfigError as error:
-            refuse(str(error))
-            return
-        except StorageError as error:
-            log.warning("other servers' folders of adapters are not known", error=str(error))
-            await asyncio.sleep(_LEAST_PRUNE_SECONDS)
+async def _signed_urls(settings: Settings) -> SignedUrls:
+    database = None if settings.strict_cog else settings.database_url
+    return await asyncio.to_thread(SignedUrls.shared, settings.data_dir, database)
 
 
 async def _prune(records: Records, settings: Settings) -> None:

@@ -6,6 +6,8 @@ The tables are those of `records/tables.py`; a worker reads them too, so no SQLA
 import hashlib
 import secrets
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -22,6 +24,7 @@ from cog_adapt.server.uploads import (
     Upload,
     Uploads,
     is_upload_id,
+    portions_of,
     uploads_folder,
 )
 
@@ -93,26 +96,15 @@ class UploadRows(Uploads):
         Raises:
             FileNotFoundError: the file has been removed.
         """
-        file: Any = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-        try:
-            with transaction(self._url) as cursor:
-                while file.tell() < upload.size:
-                    cursor.execute(
-                        "SELECT content FROM upload_parts WHERE upload_id = %s AND number = %s",
-                        (upload.id, file.tell() // PORTION),
-                    )
-                    row = cursor.fetchone()
-                    if row is None:
-                        break
-                    file.write(row[0])
+        with ExitStack() as opened:
+            file: Any = opened.enter_context(tempfile.TemporaryFile())
+            for portion in self._portions(upload):
+                file.write(portion)
             if file.tell() == upload.size:
                 file.seek(0)
+                opened.pop_all()
                 whole: BinaryIO = file
                 return whole
-        except BaseException:
-            file.close()
-            raise
-        file.close()
         return super().open(upload)
 
     def of_owner(self, owner: str) -> list[Upload]:
@@ -181,20 +173,25 @@ class UploadRows(Uploads):
             )
 
     def _fill(self, upload: Upload, source: BinaryIO) -> None:
-        try:
-            with transaction(self._url) as cursor:
-                source.seek(0)
-                number = 0
-                while portion := source.read(PORTION):
-                    cursor.execute(
-                        "INSERT INTO upload_parts (upload_id, number, content) VALUES (%s, %s, %s)",
-                        (upload.id, number, portion),
-                    )
-                    number += 1
-                cursor.execute("UPDATE uploads SET is_whole = true WHERE id = %s", (upload.id,))
-        except BaseException:
-            self._delete("id = %s", upload.id)
-            raise
+        with ExitStack() as reserved, transaction(self._url) as cursor:
+            reserved.callback(self._delete, "id = %s", upload.id)
+            for number, portion in enumerate(portions_of(source)):
+                cursor.execute(
+                    "INSERT INTO upload_parts (upload_id, number, content) VALUES (%s, %s, %s)",
+                    (upload.id, number, portion),
+                )
+            cursor.execute("UPDATE uploads SET is_whole = true WHERE id = %s", (upload.id,))
+            reserved.pop_all()
+
+    def _portions(self, upload: Upload) -> Iterator[bytes]:
+        """Yield a file's content, as far as it is there, a row at a time."""
+        with transaction(self._url) as cursor:
+            for number in range(-(-upload.size // PORTION)):
+                cursor.execute(
+                    "SELECT content FROM upload_parts WHERE upload_id = %s AND number = %s",
+                    (upload.id, number),
+                )
+                yield from (content for (content,) in cursor.fetchall())
 
     def _delete(self, condition: str, *values: object) -> int:
         """Remove the rows that meet an SQL condition; return the number of files."""
@@ -211,9 +208,8 @@ def _read(about: str) -> Upload:
 
 def _measure(source: BinaryIO) -> tuple[int, str]:
     """Return the bytes of a file, and their SHA-256."""
-    source.seek(0)
     digest, size = hashlib.sha256(), 0
-    while portion := source.read(PORTION):
+    for portion in portions_of(source):
         digest.update(portion)
         size += len(portion)
     return size, digest.hexdigest()

@@ -266,7 +266,8 @@ def _size_of(source: BinaryIO) -> int:
     return source.seek(0, os.SEEK_END)
 
 
-def _portions(source: BinaryIO) -> Iterator[bytes]:
+def portions_of(source: BinaryIO) -> Iterator[bytes]:
+    """Yield a file's content from its beginning, `PORTION` bytes at a time."""
     source.seek(0)
     while portion := source.read(PORTION):
         yield portion
@@ -275,7 +276,7 @@ def _portions(source: BinaryIO) -> Iterator[bytes]:
 def _copy(source: BinaryIO, target: Path) -> tuple[int, str]:
     size, digest = 0, hashlib.sha256()
     with target.open("xb") as file:
-        for portion in _portions(source):
+        for portion in portions_of(source):
             size += file.write(portion)
             digest.update(portion)
     return size, digest.hexdigest()

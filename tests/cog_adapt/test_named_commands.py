@@ -35,6 +35,10 @@ IN_PROJECT = {
 ELSEWHERE = {
     "cog-adapt …": ("bench/first_hour.py", '"cog-adapt selftest"'),
     "cog-adapt adapters give NAME OWNER": ("tests/cog_adapt/command/test_adapters.py", '"give"'),
+    "cog-adapt adapters move-to-store": (
+        "tests/cog_adapt/command/test_adapters.py",
+        '"move-to-store"',
+    ),
     "cog-adapt doctor": ("bench/first_hour.py", '"cog-adapt doctor"'),
     "python -m server": ("tests/cog_adapt/command/test_new.py", '"-m", "server"'),
     "python -m cog_adapt.command.settings > docs/settings.md": (

@@ -72,6 +72,11 @@ class Decision:
             return None
 
 
+def is_decision(name: str) -> bool:
+    """Return whether a file has the name of a decision."""
+    return _NAME.fullmatch(name) is not None
+
+
 class Decisions:
     """The decisions of all owners, usable on any thread.
 

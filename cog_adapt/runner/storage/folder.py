@@ -6,6 +6,7 @@ knows no budget and keeps nothing in memory.
 
 import fcntl
 import json
+import logging
 import os
 import re
 import secrets
@@ -25,6 +26,7 @@ from cog_adapt.runner.storage.index import Key, place_of
 from cog_adapt.runner.storage.names import is_id
 
 _PLACE = re.compile(r"[0-9a-f]{32}")
+logger = logging.getLogger(__name__)
 _LOCK_SECONDS, _WRITING_SECONDS, _LOOK_SECONDS = 10.0, 60.0, 0.005
 
 
@@ -145,19 +147,19 @@ class Folder:
             self._leave()
             self._leave = None
 
-    def identity(self) -> str:
-        """Return a random text in the folder: who reads the same one shares it (StoreError)."""
+    def described(self) -> dict[str, str] | None:
+        """Return the folder's path, and its identity: who reads the same one shares the folder.
+
+        None: nothing can be written here, so no server makes adapters here.
+        """
         path = self.root / _IDENTITY
-        if not path.exists():
-            with _locked(path.with_suffix(".lock"), _LOCK_SECONDS):
-                if not path.exists():
-                    write_whole(path, secrets.token_hex(16).encode())
         try:
-            return path.read_text()
-        except OSError as error:
-            raise StoreError(
-                f"{path} cannot be read: {error}. Make the folder of WEIGHTS_DIR readable."
-            ) from error
+            with _locked(path.with_suffix(".lock"), _LOCK_SECONDS):
+                _write_once(path, secrets.token_hex(16))
+            return {"identity": path.read_text(), "path": str(self.root.absolute())}
+        except (OSError, StoreError) as error:
+            logger.warning("the folder of adapters has no identity: %s", error)
+            return None
 
     def remove(self, key: Key) -> None:
         """Remove an adapter's files (StoreError)."""
@@ -202,6 +204,11 @@ _TENSORS = ".safetensors"
 _IN_USE, _IDENTITY = "in-use.lock", "identity"
 
 
+def _write_once(path: Path, text: str) -> None:
+    if not path.exists():
+        write_whole(path, text.encode())
+
+
 @contextmanager
 def _locked(path: Path, seconds: float) -> Iterator[None]:
     """Hold the lock of a file, after a wait of at most so many seconds (StoreError)."""
@@ -213,15 +220,20 @@ def _locked(path: Path, seconds: float) -> Iterator[None]:
             f"{path.name} cannot be written: {error}. Make the folder of WEIGHTS_DIR writable."
         ) from error
     with file:
-        end = time.monotonic() + seconds
-        while not _is_locked_now(file):
-            if time.monotonic() > end:
-                raise StoreError(
-                    f"{path.name} has been locked by another process for {seconds:g} s. End that "
-                    "process, or try later."
-                )
-            time.sleep(_LOOK_SECONDS)
+        _lock(file, seconds)
         yield  # the lock ends with the file
+
+
+def _lock(file: IO[str], seconds: float) -> None:
+    """Wait for the lock of an open file."""
+    end = time.monotonic() + seconds
+    while not _is_locked_now(file):
+        if time.monotonic() > end:
+            raise StoreError(
+                f"{Path(file.name).name} has been locked by another process for {seconds:g} s. "
+                "End that process, or try later."
+            )
+        time.sleep(_LOOK_SECONDS)
 
 
 def _is_locked_now(file: IO[str]) -> bool:

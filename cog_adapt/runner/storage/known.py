@@ -8,8 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.adapter_rule import (
@@ -17,7 +16,6 @@ from cog_adapt.adapter_rule import (
     Reference,
     SeveralOwners,
     parse_reference,
-    version_of,
 )
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.storage.folder import Folder
@@ -25,16 +23,9 @@ from cog_adapt.runner.storage.index import Index, Key, place_of
 from cog_adapt.runner.storage.metadata import now
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
+from cog_adapt.runner.storage.versions import NextVersion, Versions
 
 Watcher = Callable[[str, str, dict[str, Any] | None], None]
-
-
-class NextVersion(Protocol):
-    """Gives a name's next version, above another one if need be."""
-
-    def __call__(self, name: str, above: int = 0) -> int:
-        """Return a version that was not given before (StoreError)."""
-
 
 MetadataChange = Callable[[AdapterMetadata, NextVersion], AdapterMetadata]
 WRITE_USES_SECONDS = 60.0  # how late the files may learn of hits and last uses
@@ -104,12 +95,9 @@ class KnownAdapters:
         """Change an adapter's metadata (StoreError, AdapterNotFound)."""
         place = key[0]
         with self._folder.locked(place):
-            self.index.note_last(place, self._folder.read_versions(place))
-            last = self.index.last_versions(place)
-            changed = change(self._written(key), partial(self._next_version, place, last))
-            if changed.name is not None and version_of(changed) > last.get(changed.name, 0):
-                last[changed.name] = version_of(changed)
-                self._folder.write_versions(place, last)
+            versions = Versions(place, index=self.index, folder=self._folder, remote=self._remote)
+            changed = change(self._written(key), versions.next)
+            versions.note(changed)
             with self._lock:
                 self.index[key] = changed
             self._write(key)
@@ -158,11 +146,6 @@ class KnownAdapters:
         if self._remote:
             for key, known in _new_far_away(self.index, self._remote, owner):
                 self._note(key, known)
-
-    def _next_version(self, place: str, last: dict[str, int], name: str, above: int = 0) -> int:
-        """Return a version of a name that nobody has given, under the lock of the place."""
-        given = max(above, last.get(name, 0))
-        return given + 1 if not self._remote else self._remote.next_version(place, name, given)
 
     def _find(self, reference: Reference, asker: Asker) -> Key | None:
         try:

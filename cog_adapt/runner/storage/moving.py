@@ -11,6 +11,7 @@ from pathlib import Path
 from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.adapter_rule import version_of
 from cog_adapt.runner.storage.decision_files import DecisionFiles
+from cog_adapt.runner.storage.decisions import is_decision
 from cog_adapt.runner.storage.folder import Folder, checked_content
 from cog_adapt.runner.storage.index import Key
 from cog_adapt.runner.storage.remote import Remote
@@ -61,11 +62,11 @@ class StoreMove:
         count = 0
         for place in self._folder.places():
             there = self._remote.decisions(place)
-            for name in self._near.names(place).keys() - there:
-                content = self._near.read(place, name)
-                if content is not None and name.endswith(".json"):
-                    self._remote.write_decision(place, name, content)
-                    count += 1
+            missing = [each for each in self._near.names(place) if each not in there]
+            read = ((each, self._near.read(place, each)) for each in missing if is_decision(each))
+            for name, content in read:
+                self._remote.write_decision(place, name, content or b"")
+                count += 1
         return count
 
     def _adapters_of(self, place: str) -> Iterator[Moved]:
@@ -83,10 +84,10 @@ class StoreMove:
                 for key, known in here.items()
                 if known.name == name and (key not in there or there[key].name in (None, name))
             }
-            claimed = self._claim((place, name), own, marks, versions.get(name, 0))
+            claimed = self._claim((place, name), own=own, marks=marks, last=versions.get(name, 0))
             given |= {(place, adapter_id): version for adapter_id, version in claimed.items()}
         for key, known in sorted(here.items(), key=lambda pair: pair[1].created_at):
-            yield self._copy(key, known, there.get(key), given.get(key))
+            yield self._copy(key, known, there=there.get(key), version=given.get(key))
 
     def _found(self, place: str) -> dict[Key, AdapterMetadata]:
         """Return the adapters whose tensors are in the folder, or in the store."""
@@ -117,14 +118,15 @@ class StoreMove:
         claimed = {mark: version for version, mark in marks.items() if mark}
         taken = [version for each, version in own.items() if marks.get(version, each) != each]
         lowest, highest = min(taken, default=0), max([last, *own.values(), *marks])
+        place, name = of
         given: dict[str, int] = {}
         for adapter_id, version in sorted(own.items(), key=lambda pair: (pair[1], pair[0])):
             above = highest if taken and version >= lowest else version - 1
             given[adapter_id] = claimed.get(adapter_id) or self._remote.next_version(
-                *of, above, mark=adapter_id
+                place, name, above=above, mark=adapter_id
             )
         if not taken and last > max([0, *own.values(), *marks]):  # its adapter is removed
-            self._remote.next_version(*of, last - 1)
+            self._remote.next_version(place, name, last - 1)
         return given
 
     def _copy(

@@ -22,11 +22,12 @@ from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index, Key, place_of
-from cog_adapt.runner.storage.known import KnownAdapters, MetadataChange, NextVersion, Watcher
+from cog_adapt.runner.storage.known import KnownAdapters, MetadataChange, Watcher
 from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
+from cog_adapt.runner.storage.versions import NextVersion
 
 _UNBOUNDED = StorageBudgets(memory=2**62, memory_of_owner=2**62, disk=2**62, disk_of_owner=2**62)
 _CLEANING_SECONDS = 60.0  # between two checks of the ages of all adapters
@@ -213,18 +214,8 @@ class AdapterStore:
         return self._folder.is_in_use()
 
     def place(self) -> Mapping[str, str] | None:
-        """Return identity and path of the folder, if other hosts must share it; else None.
-
-        None: the adapters are in the remote store too, or nothing can be written here.
-        """
-        if self._tiers.remote is not None:
-            return None
-        try:
-            identity = self._folder.identity()
-        except StoreError as error:
-            logger.warning("the folder of adapters has no identity: %s", error)
-            return None
-        return {"identity": identity, "path": str(self._folder.root.absolute())}
+        """Return identity and path of the folder, if servers of other hosts must share it."""
+        return None if self._tiers.remote else self._folder.described()
 
     def gauges(self) -> dict[str, float]:
         """Return numbers for a server's metrics: bytes, count, hits and misses of each tier."""

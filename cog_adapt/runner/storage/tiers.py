@@ -155,15 +155,19 @@ class Tiers:
         """Write a file and evict others; without a remote store they are lost."""
         with self.folder.locked_bytes():
             leaving = self._make_room(key, len(content), index)
-            try:
-                for each in leaving:
-                    self._let_go(each)
-                path = self.folder.write(key, content)
-            except StoreError:
-                with self._lock:
-                    self.disk.discard(key)
-                raise
+            path = self._replace(leaving, key, content)
         return path, () if self.remote else leaving
+
+    def _replace(self, leaving: Sequence[Key], key: Key, content: bytes) -> Path:
+        """Write a file that is counted already, after others have left (StoreError)."""
+        try:
+            for each in leaving:
+                self._let_go(each)
+            return self.folder.write(key, content)
+        except StoreError:
+            with self._lock:
+                self.disk.discard(key)
+            raise
 
     def _make_room(self, key: Key, size: int, index: Index) -> Sequence[Key]:
         """Count a new file; return those that have to leave the disk for it (StoreError)."""
@@ -172,7 +176,7 @@ class Tiers:
             if key in self.disk:
                 return ()
             written = partial(self.folder.read_metadata, owner=None)
-            leaving = self.disk.make_room(key, size, index, written)
+            leaving = self.disk.make_room(key, size, index=index, written=written)
             self.disk.add(key, size)
         return leaving
 

@@ -102,15 +102,18 @@ def move_texts(engine: Engine, folder: Path) -> int:
     for chunk in _chunks([digest for digest, _ in files.times()]):
         with engine.connect() as connection:
             used = find_used(connection, [*chunk])
-        for digest in sorted(used):
-            data = files.read(digest)
-            if data is None or hashlib.sha256(data).hexdigest() != digest:
-                continue
-            if not table.refresh(digest, len(data)):
-                table.write(digest, data)
-            files.remove([digest])
-            moved += 1
+        moved += sum(_move(digest, files, table) for digest in sorted(used))
     return moved
+
+
+def _move(digest: str, files: BlobFolder, table: BlobTable) -> bool:
+    data = files.read(digest)
+    if data is None or hashlib.sha256(data).hexdigest() != digest:
+        return False
+    if not table.refresh(digest, len(data)):
+        table.write(digest, data)
+    files.remove([digest])
+    return True
 
 
 def _chunks(digests: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -143,17 +143,17 @@ class InputFiles:
 
 def _copy_upload(uploads: Uploads, owner: str, identifier: str, path: Path) -> None:
     upload = uploads.get(owner, identifier)
-    try:
-        if upload is not None:
-            with uploads.open(upload) as source, path.open("wb") as target:
-                shutil.copyfileobj(source, target)
-            return
-    except FileNotFoundError:  # it has just expired
-        pass
-    raise InputError(
+    unknown = (
         f"there is no file {identifier} of yours: it has expired, or was never here. Upload it "
         "again, and send the new URL."
     )
+    if upload is None:
+        raise InputError(unknown)
+    try:
+        with uploads.open(upload) as source, path.open("wb") as target:
+            shutil.copyfileobj(source, target)
+    except FileNotFoundError as error:  # it has just expired
+        raise InputError(unknown) from error
 
 
 def _remove(path: Path, _done: "Future[None]") -> None:
