@@ -1,7 +1,7 @@
 """Measures the store's processor time: a put, a get and a list by obstore, and by s3fs.
 
-Both ask one S3 server (moto) in a process of its own, on loopback, and take turns. What counts is the
-processor time of this process alone, threads included, so the server costs nothing here.
+Both ask one S3 server (moto) in a process of its own, on loopback, and take turns. What counts is
+the processor time of this process alone, threads included, so the server costs nothing here.
 """
 
 import contextlib
