@@ -81,6 +81,7 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.scale --output docs/results/scale.json
 	@$(BIN)/python -m bench.health --output docs/results/health.json
 	@$(BIN)/python -m bench.recovery --output docs/results/recovery.json
+	@$(BIN)/python -m bench.stores --output docs/results/stores.json
 
 quality: $(ENV)  ## measure the quality of adaptation on 20 rows of 20 splits (hours; goes on if cut off)
 	@$(BIN)/python -m bench.quality texts --output docs/results/quality.json
@@ -109,6 +110,7 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.health --quick
 	@$(BIN)/python -m bench.recovery --quick
 	@$(BIN)/python -m bench.bounded_rate --quick
+	@$(BIN)/python -m bench.stores --quick
 	@$(BIN)/python -m bench.first_hour --quick
 
 first-hour: $(ENV)  ## a stranger's first hour from nothing, KINDS="image text" for some; writes docs/results (an hour)

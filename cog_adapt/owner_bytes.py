@@ -105,6 +105,10 @@ class OwnerBytes(OwnerShares[int], Generic[N]):
         """Return whether an entry is counted."""
         return key in self._sizes
 
+    def __iter__(self) -> Iterator[tuple[str, N]]:
+        """Yield the entries, the longest unused first."""
+        return iter(self._sizes)
+
     def size_of(self, key: tuple[str, N]) -> int:
         """Return the bytes of an entry; 0 for an unknown entry."""
         return self._sizes.get(key, 0)

@@ -1,4 +1,4 @@
-"""The commands `adapters ls`, `show`, `get`, `receipt`, `put`, `name`, `give` and `rm`."""
+"""The commands `adapters ls`, `show`, `get`, `receipt`, `put`, `name`, `give`, `rm` and more."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -148,6 +148,22 @@ def rm(
             children = source.remove(reference, owner=owner)["children"]
             made = f"; made from it: {', '.join(children)}" if children else ""
             typer.echo(f"removed: {reference}{made}", err=True)
+
+
+@adapters.command("move-to-store")
+def move_to_store() -> None:
+    """Bring this folder's adapters, versions and decisions to ADAPTER_STORE.
+
+    Large texts of records go from DATA_DIR to the PostgreSQL of DATABASE_URL. The server has to be
+    ended first; a command that was cut off may be repeated.
+    """
+    with _saying_failures():
+        from cog_adapt.command import move_to_store as moving  # torch takes seconds
+        from cog_adapt.runner.config import RunnerSettings
+        from cog_adapt.server.settings import read_settings
+
+        for line in moving.move_to_store(RunnerSettings.from_environment(), read_settings()):
+            typer.echo(line)
 
 
 @contextmanager

@@ -99,7 +99,7 @@ class RunnerSettings(SharedSettings):
     adapter_store: Annotated[str, Allowed("URL, such as s3://bucket/folder")] = Field(
         default="",
         pattern=r"^(\w+://.*)?$",
-        description="URL for fsspec, where what the disk lets go stays; empty: nowhere",
+        description="URL of the store that all servers share: s3, gs, az, file; empty: none",
     )
     served_adapter_bytes: WholeNumber = Field(
         default=0,

@@ -28,16 +28,18 @@ from cog_adapt.server.replicate.routes import platform_routes
 from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
+from cog_adapt.server.service.folder_claim import claim_folder
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.places import places_of
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.signed_urls import SignedUrls
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.temp_files import remove_old_temp_files
-from cog_adapt.server.uploads import Uploads
+from cog_adapt.server.upload_rows import uploads_of
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import Place, WorkerConfig
 
@@ -59,6 +61,7 @@ class Launch:
         records: the database.
         metrics: counted from the first request on.
         shut_down: ends the server.
+        refuse: ends the server, which then exits with this reason.
         url: where the other servers of the database ask this one; None: they cannot.
         places: one for each worker of this kind; `create_app` sets them.
     """
@@ -68,6 +71,7 @@ class Launch:
     records: Records
     metrics: Metrics
     shut_down: Callable[[], None]
+    refuse: Callable[[str], None]
     url: str | None = None
     places: Sequence[Place] = (Place(),)
 
@@ -98,10 +102,10 @@ def create_app(settings: Settings) -> FastAPI:
             count=started.metrics.webhook,
             held=budgets.webhooks,
         )
-        app.state.parts = parts = _put_together(
+        app.state.parts = parts = await _put_together(
             settings=settings, started=started, budgets=budgets, webhooks=webhooks, traces=traces
         )
-        async with _running(parts):
+        async with _running(parts, started.refuse):
             yield
         await asyncio.to_thread(traces.close)
 
@@ -128,7 +132,7 @@ def launch(app: FastAPI, launched: Launch) -> None:
     app.state.launch = launched
 
 
-def _put_together(
+async def _put_together(
     settings: Settings,
     started: Launch,
     budgets: MemoryBudgets,
@@ -145,6 +149,7 @@ def _put_together(
         metrics=started.metrics,
         shut_down=started.shut_down,
         adapters=AdapterService(service),
+        signed=await _signed_urls(settings),
         upload_url=started.configs[started.mode].upload_url,
     )
 
@@ -190,14 +195,17 @@ def _service(
 
 
 @contextlib.asynccontextmanager
-async def _running(parts: ServerParts) -> AsyncIterator[None]:
+async def _running(parts: ServerParts, refuse: Callable[[str], None]) -> AsyncIterator[None]:
     """Run everything, from the start of the worker to the end of all accepted requests."""
     seconds, records = parts.settings.drain_seconds, parts.service.records
     await parts.webhooks.start()
     await parts.adapters.news.start()
     parts.service.open()
     loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(_prune(records, parts.settings))]
+    tasks = [
+        loop.create_task(_prune(records, parts.settings)),
+        loop.create_task(claim_folder(parts.service, refuse)),
+    ]
     if parts.settings.kubernetes_service_host:
         tasks.append(loop.create_task(_tell_kubernetes(parts)))
     try:
@@ -223,6 +231,11 @@ async def _tell_kubernetes(parts: ServerParts) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
+async def _signed_urls(settings: Settings) -> SignedUrls:
+    database = None if settings.strict_cog else settings.database_url
+    return await asyncio.to_thread(SignedUrls.shared, settings.data_dir, database)
+
+
 async def _prune(records: Records, settings: Settings) -> None:
     """Periodically delete records and files that are too old, or too many."""
     while True:
@@ -230,7 +243,7 @@ async def _prune(records: Records, settings: Settings) -> None:
             age = timedelta(days=settings.retention_days)
             await records.prune(age, settings.retention_count)
             await asyncio.to_thread(remove_old_temp_files, settings.temp_file_days)
-            await asyncio.to_thread(Uploads.of(settings).prune)
+            await asyncio.to_thread(uploads_of(settings).prune)
         except (StorageError, OSError) as error:
             log.warning("what is old cannot be deleted", error=str(error))
         await _until_low(records)

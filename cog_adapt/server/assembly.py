@@ -36,6 +36,7 @@ def build_server(  # noqa: PLR0913 - a server is made of these
     mode: Kind,
     build: Callable[[Settings], FastAPI],
     shut_down: Callable[[], None],
+    refuse: Callable[[str], None],
     url: str | None,
 ) -> BuiltServer:
     """Return a server for whatever speaks HTTP: uvicorn here, Ray Serve in `deploy/ray/`.
@@ -46,6 +47,7 @@ def build_server(  # noqa: PLR0913 - a server is made of these
         mode: the kind whose worker starts with the server.
         build: makes the application.
         shut_down: ends the server, for `POST /shutdown`.
+        refuse: ends the server, which must not serve, for this reason.
         url: where the other servers of the database ask this one; None: they cannot.
 
     Raises:
@@ -63,6 +65,7 @@ def build_server(  # noqa: PLR0913 - a server is made of these
             records=records,
             metrics=metrics,
             shut_down=shut_down,
+            refuse=refuse,
             url=url,
         ),
     )

@@ -63,6 +63,7 @@ class Server(uvicorn.Server):
 
     Attributes:
         ended_by: the signal that ended it.
+        refusal: why it must not serve, and has ended; else None.
         links: the addresses that a terminal shows once the setup has ended; None shows nothing.
     """
 
@@ -75,7 +76,13 @@ class Server(uvicorn.Server):
         url: str | None = None,
     ) -> None:
         built = build_server(
-            settings, configs, mode=flags.mode, build=build, shut_down=self._end, url=url
+            settings,
+            configs,
+            mode=flags.mode,
+            build=build,
+            shut_down=self._end,
+            refuse=self._refuse,
+            url=url,
         )
         self._app = built.app
         self._drain_seconds = settings.drain_seconds
@@ -83,6 +90,7 @@ class Server(uvicorn.Server):
         super().__init__(_config(built.asgi, settings))
         self._ignores_sigterm = flags.await_explicit_shutdown
         self.ended_by: int | None = None
+        self.refusal: str | None = None
         self.links: dict[str, str] | None = None
         self._screen: asyncio.Task[None] | None = None
 
@@ -90,6 +98,10 @@ class Server(uvicorn.Server):
         if not self.should_exit and self._drain_seconds is not None:
             end_by_force_after(self._drain_seconds + _END_SECONDS)
         self.should_exit = True
+
+    def _refuse(self, reason: str) -> None:
+        self.refusal = reason
+        self._end()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Freeze permanent objects for the garbage collector.

@@ -64,6 +64,8 @@ def serve(
     if server.ended_by == signal.SIGINT:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
+    if server.refusal is not None:
+        sys.exit(f"ERROR: {server.refusal}")
     sys.exit(0 if server.started else 1)
 
 
@@ -145,6 +147,7 @@ def worker_configs(
                 max_file_bytes=settings.max_file_bytes,
                 download_seconds=math.inf if settings.strict_cog else settings.download_seconds,
                 uploads=None if settings.strict_cog else uploads_folder(settings),
+                database=settings.database_url,
                 log_format=settings.log_format,
                 hang_seconds=settings.hang_seconds,
             )

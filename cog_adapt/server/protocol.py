@@ -131,11 +131,14 @@ class Ready(_Message, frozen=True):
         self_test: the report of the gradient self-test as JSON; None without a ModelRunner.
         has_healthcheck: whether the predictor has a `healthcheck()`.
         has_adapters: whether the predictor has `adapters`.
+        adapter_folder: identity and path of the folder of adapters that the servers of one
+            PostgreSQL must share; None: there is none.
     """
 
     self_test: bytes | None = None
     has_healthcheck: bool = False
     has_adapters: bool = False
+    adapter_folder: tuple[str, str] | None = None
 
 
 class SetupFailed(_Message, frozen=True):

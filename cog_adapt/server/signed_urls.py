@@ -1,7 +1,7 @@
 """Capabilities in URLs: a signature opens one thing of one owner until it expires.
 
-Some clients send no key to the URLs in an answer. The secret lies in the data folder, which the
-servers of one database share; without the file, all URLs so far are void.
+Some clients send no key to the URLs in an answer. The secret lies in the data folder, or in the
+PostgreSQL that servers share; without it, all URLs so far are void.
 """
 
 import base64
@@ -14,10 +14,11 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from urllib.parse import urlencode
 
 from cog_adapt.server.errors import Forbidden
+from cog_adapt.server.postgresql import is_postgresql, transaction
 
 SECONDS: Final = 3600
 _NAME: Final = "url-secret"
@@ -29,11 +30,29 @@ class SignedUrls:
 
     Args:
         folder: has the secret, which is made at first use.
+        secret: in place of the folder's.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, secret: bytes | None = None) -> None:
         self._path = folder / _NAME
-        self._secret: bytes | None = None
+        self._secret = secret
+
+    @classmethod
+    def shared(cls, folder: Path, database: str | None) -> Self:
+        """Read the secret of a PostgreSQL, or make it from the folder's; else use the folder.
+
+        Raises:
+            OSError: the secret cannot be read or made.
+        """
+        if database is None or not is_postgresql(database):
+            return cls(folder)
+        with transaction(database) as cursor:
+            cursor.execute(
+                "INSERT INTO secrets (name, content) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                (_NAME, _read_or_make(folder / _NAME)),
+            )
+            cursor.execute("SELECT content FROM secrets WHERE name = %s", (_NAME,))
+            return cls(folder, bytes(cursor.fetchone()[0]))
 
     def query(self, purpose: str, identifier: str, owner: str, seconds: float = SECONDS) -> str:
         """Return the query that opens a thing.

@@ -1,7 +1,7 @@
 """Files that callers have uploaded as inputs: each is its owner's, and expires.
 
-They lie in the data folder, which the servers of one database share. A file is a folder of its
-content and a description; it appears by one rename, so that no reader sees half of it.
+They lie in the data folder; servers of one PostgreSQL keep them there (`upload_rows.py`). A file is
+a folder of its content and a description; it appears by one rename, so that no reader sees half.
 """
 
 import hashlib
@@ -26,8 +26,8 @@ MOST_FILES: Final = 1000
 _ID: Final = re.compile(r"file-[0-9a-f]{32}")
 _URL: Final = re.compile(r"https?://[^?#]+/v1/files/(file-[0-9a-f]{32})")
 _CONTENT, _ABOUT = "content", "about.json"
-_PORTION: Final = 2**20
-_UNFINISHED = timedelta(hours=1)
+PORTION: Final = 2**20  # bytes read at once
+UNFINISHED: Final = timedelta(hours=1)  # after which an upload was cut short
 _TEMPORARY = "new-"
 
 
@@ -60,6 +60,11 @@ def id_in_url(url: str) -> str | None:
     return match[1] if match else None
 
 
+def is_upload_id(text: str) -> bool:
+    """Return whether a text may be the id of a file."""
+    return _ID.fullmatch(text) is not None
+
+
 def uploads_folder(settings: Settings) -> Path:
     """Return the folder of the files."""
     return settings.data_dir.absolute() / "uploads"
@@ -73,6 +78,9 @@ class Uploads:
         most: bytes of all; None: a tenth of the disk's free bytes.
         share: of these for one owner with a name.
         hours: after which a file expires.
+
+    Attributes:
+        life: of a file.
     """
 
     def __init__(
@@ -81,26 +89,13 @@ class Uploads:
         self._folder = folder
         self._most = most
         self._share = share
-        self._life = timedelta(hours=hours)
-
-    @classmethod
-    def of(cls, settings: Settings) -> "Uploads":
-        """Make it from the settings."""
-        most = settings.upload_bytes
-        if most is None and settings.disk_bytes is not None:
-            most = settings.disk_bytes // 10
-        return cls(
-            uploads_folder(settings),
-            most=most,
-            share=settings.owner_share,
-            hours=settings.upload_hours,
-        )
+        self.life = timedelta(hours=hours)
 
     def most_of(self, owner: str) -> int:
         """Return the bytes that an owner's files may have."""
         most = self._most
         if most is None:
-            most = (free_disk_bytes(self._folder) + self._used()) // 10
+            most = (free_disk_bytes(self._folder) + self.used()) // 10
         return share_of(most, self._share) if owner else most
 
     def refuse_if_full(self, owner: str, size: int) -> None:
@@ -109,16 +104,16 @@ class Uploads:
         Raises:
             DiskFull: the owner's files, or all, are too many or too large.
         """
-        own = list(self.of_owner(owner))
-        if len(own) >= MOST_FILES:
-            raise DiskFull(f"you have {len(own)} files, the most allowed. Delete some of them.")
-        used, most = sum(each.size for each in own), self.most_of(owner)
+        count, used = self.counted(owner)
+        if count >= MOST_FILES:
+            raise DiskFull(f"you have {count} files, the most allowed. Delete some of them.")
+        most = self.most_of(owner)
         if used + size > most:
             raise DiskFull(
                 f"your files have {used} bytes, and {size} more exceed your limit of {most} "
                 "(UPLOAD_BYTES and OWNER_SHARE). Delete files, or wait until they expire."
             )
-        everything = self._used()
+        everything = self.used()
         if everything + size > self.most_of(""):
             raise DiskFull(
                 f"all files have {everything} bytes, and {size} more exceed UPLOAD_BYTES. "
@@ -163,7 +158,7 @@ class Uploads:
                 sha256=sha256,
                 metadata=metadata,
                 created_at=created_at,
-                expires_at=created_at + self._life,
+                expires_at=created_at + self.life,
             )
             (temporary / _ABOUT).write_bytes(msgspec.json.encode(upload))
             temporary.rename(folder / identifier)
@@ -175,14 +170,18 @@ class Uploads:
 
     def get(self, owner: str, identifier: str) -> Upload | None:
         """Return an owner's file; None if there is none, or it has expired."""
-        if not _ID.fullmatch(identifier):
+        if not is_upload_id(identifier):
             return None
         upload = _read(self._of(owner) / identifier)
         return upload if upload is not None and datetime.now(UTC) < upload.expires_at else None
 
-    def content(self, upload: Upload) -> Path:
-        """Return the path of a file's content."""
-        return self._of(upload.owner) / upload.id / _CONTENT
+    def open(self, upload: Upload) -> BinaryIO:
+        """Open a file's content.
+
+        Raises:
+            FileNotFoundError: the file has been removed.
+        """
+        return (self._of(upload.owner) / upload.id / _CONTENT).open("rb")
 
     def of_owner(self, owner: str) -> list[Upload]:
         """Return an owner's files, newest first."""
@@ -217,7 +216,12 @@ class Uploads:
         """Return the folder of an owner, whose name may hold what no file name may."""
         return self._folder / hashlib.sha256(owner.encode()).hexdigest()[:32]
 
-    def _used(self) -> int:
+    def counted(self, owner: str) -> tuple[int, int]:
+        """Return the number of an owner's files, and their bytes."""
+        own = self.of_owner(owner)
+        return len(own), sum(each.size for each in own)
+
+    def used(self) -> int:
         """Return the bytes of all files, also of those that are just being written."""
         return sum(_size_at(folder / _CONTENT) for folder in self._folders())
 
@@ -255,23 +259,24 @@ def _is_over(folder: Path, now: datetime) -> bool:
         changed = folder.stat().st_mtime
     except OSError:
         return False
-    return datetime.fromtimestamp(changed, UTC) + _UNFINISHED < now
+    return datetime.fromtimestamp(changed, UTC) + UNFINISHED < now
 
 
 def _size_of(source: BinaryIO) -> int:
     return source.seek(0, os.SEEK_END)
 
 
-def _portions(source: BinaryIO) -> Iterator[bytes]:
+def portions_of(source: BinaryIO) -> Iterator[bytes]:
+    """Yield a file's content from its beginning, `PORTION` bytes at a time."""
     source.seek(0)
-    while portion := source.read(_PORTION):
+    while portion := source.read(PORTION):
         yield portion
 
 
 def _copy(source: BinaryIO, target: Path) -> tuple[int, str]:
     size, digest = 0, hashlib.sha256()
     with target.open("xb") as file:
-        for portion in _portions(source):
+        for portion in portions_of(source):
             size += file.write(portion)
             digest.update(portion)
     return size, digest.hexdigest()

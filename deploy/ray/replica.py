@@ -40,6 +40,7 @@ class WholeServer:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._built: BuiltServer | None = None
+        self._refusal = ""
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Build the server of this project's folder.
@@ -59,6 +60,7 @@ class WholeServer:
             mode="predict",
             build=build_app,
             shut_down=refuse_shutdown,
+            refuse=self._refuse,
             url=own_url(listener, settings.server_url, settings.database_url),
         )
         peers = PeerServer(self._built.asgi, settings)
@@ -73,6 +75,8 @@ class WholeServer:
         Raises:
             RuntimeError: this server cannot serve, with the reason.
         """
+        if self._refusal:
+            raise RuntimeError(self._refusal)
         parts = self._parts
         while parts.service.worker.state in ("idle", "starting") and not parts.service.is_ready:
             await asyncio.sleep(_PAUSE)
@@ -93,6 +97,10 @@ class WholeServer:
                     is_training or "adaptation" in run.metrics for run in worker.running.values()
                 )
         return {"waiting": float(waiting), "adaptations": float(adaptations)}
+
+    def _refuse(self, reason: str) -> None:
+        """Fail all later health checks, so that Ray ends this replica."""
+        self._refusal = reason
 
     @property
     def _parts(self) -> ServerParts:

@@ -16,9 +16,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from bench.postgres import Cluster, find_binaries
 from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.contract.serving import serving
-from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
 from tests.cog_adapt.waiting import wait_for
 
 KEYS = {"ada-key": "ada predict,train", "bob-key": "bob predict,train", "eve-key": "eve admin"}

@@ -15,8 +15,8 @@ import httpx2
 import psycopg
 import pytest
 
+from bench.postgres import Cluster, find_binaries
 from tests.cog_adapt.contract.serving import REPOSITORY, serving
-from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
 from tests.cog_adapt.waiting import wait_for
 
 CODE = """

@@ -14,8 +14,8 @@ from functools import partial
 import httpx2
 import pytest
 
+from bench.postgres import Cluster, find_binaries
 from tests.cog_adapt.contract.serving import serving
-from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
 from tests.cog_adapt.test_adapter_changes_reach_all import ADA, BOB, CODE, KEYS, ask
 from tests.cog_adapt.waiting import assert_stays, wait_for
 

@@ -18,7 +18,7 @@ from cog_adapt.runner.errors import AdapterNotFound
 from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.checkpoint_folder import CheckpointFolder
 from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.blobs import BlobFolder, Blobs
 from cog_adapt.server.temp_files import new_prefix, remove_old_temp_files
 from tests.cog_adapt.runner.storage.made import adapter_of
 from tests.cog_adapt.server.records.home import Home, make_record
@@ -57,7 +57,7 @@ def test_records_go_by_their_age(set_forward, tmp_path):
 
 
 def test_a_file_whose_record_is_on_its_way_stays(set_forward, tmp_path):
-    blobs = Blobs(tmp_path, 100)
+    blobs = Blobs(BlobFolder(tmp_path), 100)
     put(tmp_path / "young", 60)
     put(tmp_path / "old", 2 * 3_600)
     blobs.sweep(lambda names: set(), 3_600)

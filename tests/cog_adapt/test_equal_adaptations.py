@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
+from bench.postgres import Cluster, find_binaries
 from tests.cog_adapt.contract.serving import serving
-from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
 from tests.cog_adapt.test_adapter_changes_reach_all import ADA, BOB, KEYS
 from tests.cog_adapt.waiting import wait_for, wait_until
 

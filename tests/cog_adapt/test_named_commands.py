@@ -35,6 +35,10 @@ IN_PROJECT = {
 ELSEWHERE = {
     "cog-adapt …": ("bench/first_hour.py", '"cog-adapt selftest"'),
     "cog-adapt adapters give NAME OWNER": ("tests/cog_adapt/command/test_adapters.py", '"give"'),
+    "cog-adapt adapters move-to-store": (
+        "tests/cog_adapt/command/test_adapters.py",
+        '"move-to-store"',
+    ),
     "cog-adapt doctor": ("bench/first_hour.py", '"cog-adapt doctor"'),
     "python -m server": ("tests/cog_adapt/command/test_new.py", '"-m", "server"'),
     "python -m cog_adapt.command.settings > docs/settings.md": (
@@ -42,7 +46,8 @@ ELSEWHERE = {
         "settings.md",
     ),
     "make page": ("tests/cog_adapt/page/test_built.py", "run `make page`"),  # sees what it wrote
-    "pip install 'cog-adapt[remote]'": ("requirements-dev.txt", "s3fs=="),
+    "pip install 'cog-adapt[remote]'": ("requirements-dev.txt", "obstore=="),
+    "pip install boto3": ("requirements-dev.txt", "moto[server]=="),  # which needs it
     "pip install lightning": ("requirements-dev.txt", "lightning=="),
     "pip install transformers accelerate": ("requirements-dev.txt", "accelerate=="),
 }

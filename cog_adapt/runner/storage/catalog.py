@@ -155,6 +155,13 @@ class Adapters:
         """Find adapters only while this returns True; else NotServedError is raised."""
         self._store.serving.only_while(may_serve)
 
+    def place(self) -> Mapping[str, str] | None:
+        """Return `identity` and `path` of the folder that servers on other hosts have to share.
+
+        None: there is a store for all, or nothing can be written here.
+        """
+        return self._store.place()
+
     def watch(self, callback: Watcher) -> None:
         """Call `callback(owner, adapter_id, metadata)` at each change; metadata None: removed."""
         self._store.watch(callback)

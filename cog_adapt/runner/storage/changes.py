@@ -7,8 +7,8 @@ from typing import Any
 
 from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.storage.known import NextVersion
 from cog_adapt.runner.storage.names import check_name
+from cog_adapt.runner.storage.versions import NextVersion
 
 _MOST_NOTES = 10_000
 _MOST_OWNERS = 1_000

@@ -1,12 +1,12 @@
 """The results of adaptations by key, so that an equal request finds its result.
 
-A decision is a small file, `decisions/<key>-<family>-<adapter>.json`, in its owner's folder of
-adapters. It is removed with its adapter. This module knows no model and no tensors.
+A decision is a small file, `decisions/<key>-<family>-<adapter>.json`, of its owner, in the folder
+of adapters or in the remote store. It is removed with its adapter. This module knows no model and
+no tensors.
 """
 
 import json
 import logging
-import os
 import re
 import threading
 from collections import OrderedDict
@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from cog_adapt.runner.data.files import write_whole
 from cog_adapt.runner.errors import StoreError
+from cog_adapt.runner.storage.decision_files import DecisionFiles
 from cog_adapt.runner.storage.index import place_of
+from cog_adapt.runner.storage.remote import Remote
 
 BASE = "base"
 _NAME = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16}|base)\.json")
@@ -71,16 +72,22 @@ class Decision:
             return None
 
 
+def is_decision(name: str) -> bool:
+    """Return whether a file has the name of a decision."""
+    return _NAME.fullmatch(name) is not None
+
+
 class Decisions:
     """The decisions of all owners, usable on any thread.
 
     Args:
         root: the folder of adapters.
+        remote: the remote store, which then has the decisions of all processes; or None.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._recent: OrderedDict[tuple[Path, str], dict[str, Decision]] = OrderedDict()
+    def __init__(self, root: Path, remote: Remote | None = None) -> None:
+        self._files = DecisionFiles(root, remote)
+        self._recent: OrderedDict[tuple[str, str], dict[str, Decision]] = OrderedDict()
         self._lock = threading.Lock()
         self._on_drop: list[OnDrop] = []
 
@@ -98,14 +105,15 @@ class Decisions:
         found = self.recent(owner, key, fresh=fresh, exact=exact)
         if found is not None:
             return found
-        return _first(self._all(owner, lambda name: name[0] == key), fresh=fresh, exact=exact)
+        of_key = self._all(owner, lambda name: name[0] == key, key)
+        return _first(of_key, fresh=fresh, exact=exact)
 
     def recent(
         self, owner: str, key: str, *, fresh: bool = False, exact: bool = False
     ) -> Decision | None:
         """Find a decision in memory: one that this process made lately."""
         with self._lock:
-            found = self._recent.get((self._folder(owner), key), {}).values()
+            found = self._recent.get((place_of(owner), key), {}).values()
             return _first(found, fresh=fresh, exact=exact)
 
     def largest_part(self, owner: str, family: str, rows: Collection[str]) -> Decision | None:
@@ -120,11 +128,11 @@ class Decisions:
         return next(iter(self._all(owner, lambda name: name[2] == adapter_id)), None)
 
     def keep(self, owner: str, decision: Decision) -> None:
-        """Store a decision; on a full disk it is lost at the next restart."""
-        folder = self._folder(owner)
-        self._note(folder, decision)
+        """Store a decision; one that cannot be written is lost at the next restart."""
+        place = place_of(owner)
+        self._note(place, decision)
         try:
-            write_whole(folder / decision.file_name, json.dumps(asdict(decision)).encode())
+            self._files.write(place, decision.file_name, json.dumps(asdict(decision)).encode())
         except StoreError as error:
             logger.warning("the decision for %s is in memory only: %s", decision.key, error)
             return
@@ -148,7 +156,7 @@ class Decisions:
 
     def drop_key(self, owner: str, key: str | None = None) -> None:
         """Drop an owner's decisions for a key; None: all."""
-        for name in self._names(owner, lambda name: key in (None, name[0])):
+        for name in self._names(owner, lambda name: key in (None, name[0]), key or ""):
             self._drop(owner, name)
 
     def watch(self, on_drop: OnDrop) -> None:
@@ -158,43 +166,39 @@ class Decisions:
         """
         self._on_drop.append(on_drop)
 
-    def _folder(self, owner: str) -> Path:
-        place = place_of(owner)
-        return (self._root / "owners" / place if place else self._root) / "decisions"
-
-    def _all(self, owner: str, wanted: Wanted) -> list[Decision]:
-        """Read an owner's decisions that match `wanted`, the latest first."""
-        folder, names = self._folder(owner), self._names(owner, wanted)[:_MOST_LOOKED_AT]
-        read = (self._read(folder, name) for name in names)
+    def _all(self, owner: str, wanted: Wanted, key: str = "") -> list[Decision]:
+        """Read an owner's decisions that match `wanted`, the latest first; a key limits them."""
+        place, names = place_of(owner), self._names(owner, wanted, key)[:_MOST_LOOKED_AT]
+        read = (self._read(place, name) for name in names)
         return [decision for decision in read if decision is not None]
 
-    def _names(self, owner: str, wanted: Wanted) -> list[str]:
+    def _names(self, owner: str, wanted: Wanted, key: str = "") -> list[str]:
         """Return the file names of an owner's matching decisions, the latest first."""
-        folder = self._folder(owner)
+        place = place_of(owner)
         with self._lock:
-            recent = [names for (place, _), names in self._recent.items() if place == folder]
+            recent = [
+                names for (owner_place, _), names in self._recent.items() if owner_place == place
+            ]
         times = {name: float("inf") for names in recent for name in [*names]}
-        times |= _times_in(folder)
+        times |= self._files.names(place, key)
         parts = {name: found for name in times if (found := _NAME.fullmatch(name))}
         chosen = [name for name, found in parts.items() if wanted(found.groups())]
         return sorted(chosen, key=lambda name: -times[name])
 
-    def _read(self, folder: Path, name: str) -> Decision | None:
+    def _read(self, place: str, name: str) -> Decision | None:
         with self._lock:
-            recent = self._recent.get((folder, name.partition("-")[0]), {})
+            recent = self._recent.get((place, name.partition("-")[0]), {})
         if name in recent:
             return recent[name]
-        try:
-            decision = Decision.from_json((folder / name).read_bytes())
-        except OSError:
-            return None
+        content = self._files.read(place, name)
+        decision = None if content is None else Decision.from_json(content)
         if decision is None or decision.file_name != name:
             return None
-        self._note(folder, decision)
+        self._note(place, decision)
         return decision
 
-    def _note(self, folder: Path, decision: Decision) -> None:
-        key = (folder, decision.key)
+    def _note(self, place: str, decision: Decision) -> None:
+        key = (place, decision.key)
         with self._lock:
             others = self._recent.pop(key, {})
             self._recent[key] = others | {decision.file_name: decision}
@@ -202,18 +206,15 @@ class Decisions:
                 self._recent.popitem(last=False)
 
     def _drop(self, owner: str, name: str) -> None:
-        folder = self._folder(owner)
-        decision = self._read(folder, name)
+        place = place_of(owner)
+        decision = self._read(place, name)
         if decision is None:
             return
         with self._lock:
-            recent = self._recent.pop((folder, decision.key), {})
+            recent = self._recent.pop((place, decision.key), {})
             left = {each: kept for each, kept in recent.items() if each != name}
-            self._recent |= {(folder, decision.key): left} if left else {}
-        try:
-            (folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            logger.warning("%s could not be removed: %s", name, error)
+            self._recent |= {(place, decision.key): left} if left else {}
+        self._files.remove(place, name)
         for on_drop in self._on_drop:
             on_drop(owner, decision)
 
@@ -222,12 +223,3 @@ def _first(found: Iterable[Decision], *, fresh: bool, exact: bool) -> Decision |
     counting = (each for each in found if each.is_complete)
     counting = (each for each in counting if not exact or each.report.get("bit_for_bit"))
     return next((each for each in counting if not fresh or each.started_from is None), None)
-
-
-def _times_in(folder: Path) -> dict[str, float]:
-    """Return the time of the last write of each file in a folder."""
-    try:
-        with os.scandir(folder) as entries:
-            return {entry.name: entry.stat().st_mtime for entry in entries}
-    except FileNotFoundError:
-        return {}

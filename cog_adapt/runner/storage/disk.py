@@ -3,13 +3,17 @@
 This module reads no files and takes no lock.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import heapq
+from collections.abc import Callable, Iterable, Mapping
 
 from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.owner_bytes import OwnerBytes
 from cog_adapt.runner.errors import StoreError
 from cog_adapt.runner.storage.index import Index, Key
 from cog_adapt.runner.storage.memory import Counts
+
+Written = Callable[[Key], AdapterMetadata | None]
+"""Reads an adapter's metadata as any process has last written it; None if there is none."""
 
 
 class Disk:
@@ -45,8 +49,23 @@ class Disk:
         """Stop counting an adapter."""
         self._by_owner.discard(key)
 
-    def make_room(self, key: Key, size: int, index: Index) -> list[Key]:
+    def note_place(self, place: str, sizes: Mapping[str, int]) -> None:
+        """Count these adapters of a place, by id, and none besides."""
+        for key in self._by_owner.keys_of(place):
+            if key[1] not in sizes:
+                self._by_owner.discard(key)
+        for adapter_id, size in sizes.items():
+            if self._by_owner.size_of((place, adapter_id)) != size:
+                self._by_owner.add((place, adapter_id), size)
+
+    def make_room(self, key: Key, size: int, index: Index, written: Written) -> list[Key]:
         """Choose the adapters to remove for a new one: unpinned, unnamed, the longest unused first.
+
+        Args:
+            key: of the new adapter.
+            size: its bytes.
+            index: what this process knows of the adapters.
+            written: asked for the chosen ones, which another process may have used or pinned.
 
         Raises:
             StoreError: there is no room for it.
@@ -58,30 +77,54 @@ class Disk:
                 f"{by_owner.most_of(place):,} on disk. Use a smaller rank or another method, or "
                 "set ADAPTER_OWNER_DISK_BYTES and ADAPTER_DISK_BYTES higher."
             )
-        own = self._chosen(index.items(place), by_owner.lacking(place, size))
+        choice = _Choice(by_owner.size_of, index, written)
+        own = choice.of(by_owner.keys_of(place), by_owner.lacking(place, size))
         freed = sum(map(by_owner.size_of, own))
-        others = (pair for pair in index.items() if pair[0] not in own)
-        return own + self._chosen(others, by_owner.bytes + size - freed - by_owner.most)
-
-    def _chosen(self, items: Iterable[tuple[Key, AdapterMetadata]], missing: int) -> list[Key]:
-        if missing <= 0:
-            return []
-        loose = [pair for pair in items if pair[0] in self._by_owner and not pair[1].is_kept]
-        oldest = [key for key, _ in sorted(loose, key=lambda pair: pair[1].used_at)]
-        chosen = [*_until(missing, oldest, self._by_owner.size_of)]
-        if sum(map(self._by_owner.size_of, chosen)) < missing:
-            most, most_of_owner = self._by_owner.most, self._by_owner.most_of("")
+        missing = by_owner.bytes + size - freed - by_owner.most
+        rest = (each for each in by_owner if each not in own) if missing > 0 else ()
+        chosen = own + choice.of(rest, missing)
+        if choice.is_short:
             raise StoreError(
-                f"the disk's budget for adapters ({most:,} bytes, {most_of_owner:,} an owner) "
-                "is full of pinned and named ones. Remove some, or unpin some."
+                f"the disk's budget for adapters ({by_owner.most:,} bytes, "
+                f"{by_owner.most_of(''):,} an owner) is full of pinned and named ones. Remove "
+                "some, or unpin some."
             )
         return chosen
 
 
-def _until(missing: int, keys: Iterable[Key], size_of: Callable[[Key], int]) -> Iterator[Key]:
-    """Yield keys until their sizes cover the missing bytes."""
-    for key in keys:
+class _Choice:
+    """The choice of the longest unused adapters that nobody keeps.
+
+    Attributes:
+        is_short: whether the adapters have fewer bytes than were wanted.
+    """
+
+    def __init__(self, size_of: Callable[[Key], int], index: Index, written: Written) -> None:
+        self._size_of = size_of
+        self._index = index
+        self._written = written
+        self.is_short = False
+
+    def of(self, keys: Iterable[Key], missing: int) -> list[Key]:
+        """Return adapters of at least so many bytes."""
         if missing <= 0:
-            return
-        missing -= size_of(key)
-        yield key
+            return []
+        oldest = [(known.used_at, key) for key in keys if (known := self._loose(key))]
+        heapq.heapify(oldest)
+        chosen: list[Key] = []
+        while missing > 0 and oldest:
+            used_at, key = heapq.heappop(oldest)
+            now = self._written(key)
+            if now is None or now.is_kept:
+                continue
+            if now.used_at > used_at:
+                heapq.heappush(oldest, (now.used_at, key))
+                continue
+            chosen.append(key)
+            missing -= self._size_of(key)
+        self.is_short = self.is_short or missing > 0
+        return chosen
+
+    def _loose(self, key: Key) -> AdapterMetadata | None:
+        known = self._index.get(key) or self._written(key)
+        return None if known is None or known.is_kept else known

@@ -6,8 +6,10 @@ knows no budget and keeps nothing in memory.
 
 import fcntl
 import json
+import logging
 import os
 import re
+import secrets
 import time
 import weakref
 from collections.abc import Iterator
@@ -24,7 +26,8 @@ from cog_adapt.runner.storage.index import Key, place_of
 from cog_adapt.runner.storage.names import is_id
 
 _PLACE = re.compile(r"[0-9a-f]{32}")
-_LOCK_SECONDS, _LOOK_SECONDS = 10.0, 0.005
+logger = logging.getLogger(__name__)
+_LOCK_SECONDS, _WRITING_SECONDS, _LOOK_SECONDS = 10.0, 60.0, 0.005
 
 
 class Folder:
@@ -109,17 +112,17 @@ class Folder:
     @contextmanager
     def locked(self, place: str) -> Iterator[None]:
         """Hold the lock on a place's metadata and versions: one process at a time (StoreError)."""
-        path = self._versions(place).with_suffix(".lock")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("w")
-        except OSError as error:
-            raise StoreError(
-                f"{path.name} cannot be written: {error}. Make the folder of WEIGHTS_DIR writable."
-            ) from error
-        with file:
-            _lock(file)
-            yield  # the lock ends with the file
+        with _locked(self._versions(place).with_suffix(".lock"), _LOCK_SECONDS):
+            yield
+
+    @contextmanager
+    def locked_bytes(self) -> Iterator[None]:
+        """Hold the lock on the budget of bytes, in which one process at a time writes (StoreError).
+
+        The lock includes the writing of a file, which takes seconds if the file is large.
+        """
+        with _locked(self.root / "disk.lock", _WRITING_SECONDS):
+            yield
 
     def use(self) -> None:
         """Mark the folder as in use by this process, until `close`."""
@@ -144,6 +147,20 @@ class Folder:
             self._leave()
             self._leave = None
 
+    def described(self) -> dict[str, str] | None:
+        """Return the folder's path, and its identity: who reads the same one shares the folder.
+
+        None: nothing can be written here, so no server makes adapters here.
+        """
+        path = self.root / _IDENTITY
+        try:
+            with _locked(path.with_suffix(".lock"), _LOCK_SECONDS):
+                _write_once(path, secrets.token_hex(16))
+            return {"identity": path.read_text(), "path": str(self.root.absolute())}
+        except (OSError, StoreError) as error:
+            logger.warning("the folder of adapters has no identity: %s", error)
+            return None
+
     def remove(self, key: Key) -> None:
         """Remove an adapter's files (StoreError)."""
         _remove(self.path(key).with_suffix(".json"))
@@ -156,8 +173,21 @@ class Folder:
     def places(self) -> Iterator[str]:
         """Yield the places that have a folder."""
         yield ""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             yield from filter(_PLACE.fullmatch, sorted(os.listdir(self.root / "owners")))
+
+    def place(self, place: str) -> Path:
+        """Return the folder of a place, which need not exist."""
+        return self.path((place, "")).parent
+
+    def ids(self, place: str) -> set[str]:
+        """Return the ids of the adapters of a place, with or without tensors on disk."""
+        return {*self.times(place)}
+
+    def stored_ids(self, place: str) -> set[str]:
+        """Return the ids of the adapters of a place whose tensors are on disk."""
+        names = (os.path.splitext(entry.name) for entry in _entries_of(self.place(place)))
+        return {stem for stem, end in names if end == _TENSORS and is_id(stem)}
 
     def times(self, place: str) -> dict[str, int]:
         """Return the ids of the adapters of a place, with or without tensors on disk.
@@ -165,7 +195,7 @@ class Folder:
         Each has the time of the last write of its metadata, in ns; 0 without metadata.
         """
         found: dict[str, int] = {}
-        for entry in _entries_of(self.path((place, "")).parent):
+        for entry in _entries_of(self.place(place)):
             stem, end = os.path.splitext(entry.name)
             if end in _ENDS and is_id(stem):
                 written_at = _written_at(entry) if end == ".json" else 0
@@ -180,12 +210,13 @@ class Folder:
         return self.path((place, "")).with_name("versions.json")
 
 
-_ENDS = (".safetensors", ".json")
-_IN_USE = "in-use.lock"
+_TENSORS = ".safetensors"
+_ENDS = (_TENSORS, ".json")
+_IN_USE, _IDENTITY = "in-use.lock", "identity"
 
 
 def _entries_of(folder: Path) -> "Iterator[os.DirEntry[str]]":
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         yield from entries
 
 
@@ -196,14 +227,34 @@ def _written_at(entry: "os.DirEntry[str]") -> int:
         return 0
 
 
-def _lock(file: IO[str]) -> None:
-    """Wait for the lock of an open file; other processes hold it for milliseconds."""
-    end = time.monotonic() + _LOCK_SECONDS
+def _write_once(path: Path, text: str) -> None:
+    if not path.exists():
+        write_whole(path, text.encode())
+
+
+@contextmanager
+def _locked(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of a file, after a wait of at most so many seconds (StoreError)."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise StoreError(
+            f"{path.name} cannot be written: {error}. Make the folder of WEIGHTS_DIR writable."
+        ) from error
+    with file:
+        _lock(file, seconds)
+        yield  # the lock ends with the file
+
+
+def _lock(file: IO[str], seconds: float) -> None:
+    """Wait for the lock of an open file."""
+    end = time.monotonic() + seconds
     while not _is_locked_now(file):
         if time.monotonic() > end:
             raise StoreError(
-                f"{Path(file.name).name} has been locked by another process for "
-                f"{_LOCK_SECONDS:g} s. End that process, or try later."
+                f"{Path(file.name).name} has been locked by another process for {seconds:g} s. "
+                "End that process, or try later."
             )
         time.sleep(_LOOK_SECONDS)
 

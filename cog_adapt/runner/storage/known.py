@@ -16,7 +16,6 @@ from cog_adapt.adapter_rule import (
     Reference,
     SeveralOwners,
     parse_reference,
-    version_of,
 )
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.storage.folder import Folder
@@ -25,9 +24,10 @@ from cog_adapt.runner.storage.metadata import now
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.seen_files import SeenFiles
+from cog_adapt.runner.storage.versions import NextVersion, Versions
 
 Watcher = Callable[[str, str, dict[str, Any] | None], None]
-NextVersion = Callable[[str], int]
+
 MetadataChange = Callable[[AdapterMetadata, NextVersion], AdapterMetadata]
 WRITE_USES_SECONDS = 60.0  # how late the files may learn of hits and last uses
 logger = logging.getLogger(__name__)
@@ -95,13 +95,11 @@ class KnownAdapters:
 
     def change(self, key: Key, change: MetadataChange) -> AdapterMetadata:
         """Change an adapter's metadata (StoreError, AdapterNotFound)."""
-        with self._folder.locked(key[0]):
-            self.index.note_last(key[0], self._folder.read_versions(key[0]))
-            last = self.index.last_versions(key[0])
-            changed = change(self._written(key), lambda name: last.get(name, 0) + 1)
-            if changed.name is not None and version_of(changed) > last.get(changed.name, 0):
-                last[changed.name] = version_of(changed)
-                self._folder.write_versions(key[0], last)
+        place = key[0]
+        with self._folder.locked(place):
+            versions = Versions(place, index=self.index, folder=self._folder, remote=self._remote)
+            changed = change(self._written(key), versions.next)
+            versions.note(changed)
             with self._lock:
                 self.index[key] = changed
             self._write(key)

@@ -6,7 +6,7 @@ and adapters from before there was metadata are read too.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -22,12 +22,13 @@ from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index, Key, place_of
-from cog_adapt.runner.storage.known import KnownAdapters, MetadataChange, NextVersion, Watcher
+from cog_adapt.runner.storage.known import KnownAdapters, MetadataChange, Watcher
 from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.serving import Serving
 from cog_adapt.runner.storage.tiers import Tiers
+from cog_adapt.runner.storage.versions import NextVersion
 
 _UNBOUNDED = StorageBudgets(memory=2**62, memory_of_owner=2**62, disk=2**62, disk_of_owner=2**62)
 _CLEANING_SECONDS = 60.0  # between two checks of the ages of all adapters
@@ -67,13 +68,11 @@ class AdapterStore:
             self._folder.use()
         self._tiers = Tiers(self._folder, self._budgets, remote)
         self._known = KnownAdapters(self._folder, remote)
-        self.decisions = Decisions(folder)  # a decision is removed with its adapter
+        self.decisions = Decisions(folder, remote)  # a decision is removed with its adapter
         self._known.watch(self.decisions.on_change)
         self.serving = Serving()
         self._next_cleaning = 0.0
-        for key, known in self._known.index.items():
-            if self._folder.holds(key):
-                self._tiers.note(key, known.bytes)
+        self._tiers.look()
 
     def put(self, adapter: Adapter, owner: str = "", made: Provenance | None = None) -> Path:
         """Store an adapter, whole or not at all; equal content is written once for an owner.
@@ -225,6 +224,10 @@ class AdapterStore:
         """Return whether a store on this folder answers requests, in any process here."""
         return self._folder.is_in_use()
 
+    def place(self) -> Mapping[str, str] | None:
+        """Return identity and path of the folder, if servers of other hosts must share it."""
+        return None if self._tiers.remote else self._folder.described()
+
     def gauges(self) -> dict[str, float]:
         """Return numbers for a server's metrics: bytes, count, hits and misses of each tier."""
         return self._tiers.gauges()
@@ -267,8 +270,7 @@ def _named_as(
 ) -> AdapterMetadata:
     """Return the name and version that another owner gave, or the next version if that is taken."""
     name = given.name or ""
-    version = max(version_of(given), next_version(name))
-    return replace(known, name=name, version=version)
+    return replace(known, name=name, version=next_version(name, version_of(given) - 1))
 
 
 def _old(index: Index, days: int) -> list[Key]:

@@ -8,12 +8,14 @@ it evicts.
 import logging
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from cog_adapt.runner.errors import StoreError, WeightsError
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.disk import Disk
+from cog_adapt.runner.storage.disk_files import DiskFiles
 from cog_adapt.runner.storage.folder import Folder, checked_content
 from cog_adapt.runner.storage.index import Index, Key
 from cog_adapt.runner.storage.memory import Counts, Memory
@@ -37,8 +39,15 @@ class Tiers:
         self.remote = remote
         self.memory = Memory(budgets.memory, budgets.memory_of_owner)
         self.disk = Disk(budgets.disk, budgets.disk_of_owner)
+        self._files = DiskFiles(folder)
         self.remote_counts = Counts()
         self._lock = threading.RLock()
+
+    def look(self) -> None:
+        """Count the adapters on disk, whichever process wrote them."""
+        with self._lock:
+            for place, sizes in self._files.changes():
+                self.disk.note_place(place, sizes)
 
     def note(self, key: Key, size: int) -> None:
         """Count an adapter that already lies on disk."""
@@ -150,18 +159,32 @@ class Tiers:
 
     def _write_file(self, key: Key, content: bytes, index: Index) -> tuple[Path, Sequence[Key]]:
         """Write a file and evict others; without a remote store they are lost."""
-        with self._lock:
-            leaving = [] if key in self.disk else self.disk.make_room(key, len(content), index)
-            self.disk.add(key, len(content))
+        with self.folder.locked_bytes():
+            leaving = self._make_room(key, len(content), index)
+            path = self._replace(leaving, key, content)
+        return path, () if self.remote else leaving
+
+    def _replace(self, leaving: Sequence[Key], key: Key, content: bytes) -> Path:
+        """Write a file that is counted already, after others have left (StoreError)."""
         try:
             for each in leaving:
                 self._let_go(each)
-            path = self.folder.write(key, content)
+            return self.folder.write(key, content)
         except StoreError:
             with self._lock:
                 self.disk.discard(key)
             raise
-        return path, () if self.remote else leaving
+
+    def _make_room(self, key: Key, size: int, index: Index) -> Sequence[Key]:
+        """Count a new file; return those that have to leave the disk for it (StoreError)."""
+        self.look()
+        with self._lock:
+            if key in self.disk:
+                return ()
+            written = partial(self.folder.read_metadata, owner=None)
+            leaving = self.disk.make_room(key, size, index=index, written=written)
+            self.disk.add(key, size)
+        return leaving
 
     def _copy_far(self, remote: Remote, key: Key) -> None:
         """Copy an adapter whose copy failed when it was written."""

@@ -28,6 +28,7 @@ from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.signed_urls import SignedUrls
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.webhooks import Webhooks
 
@@ -47,6 +48,7 @@ class ServerParts:
         shut_down: ends the server.
         adapters: the predictor's.
         upload_url: output files are PUT below this URL; None: they are part of the answer.
+        signed: signs and checks URLs.
         large_bodies: reads large request bodies.
     """
 
@@ -57,6 +59,7 @@ class ServerParts:
     metrics: Metrics
     shut_down: Callable[[], None]
     adapters: AdapterService
+    signed: SignedUrls
     upload_url: str | None = None
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
 

@@ -16,7 +16,7 @@ from cog_adapt.server.errors import NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.forgetting import Forgetting, not_ended
-from cog_adapt.server.uploads import Uploads
+from cog_adapt.server.upload_rows import uploads_of
 
 _NOBODY = "-"
 
@@ -94,5 +94,5 @@ async def forget_all(request: Request, owner: str, forgetting: ForgettingDep) ->
         raise NotFound(f"there is no owner {owner[:80]!r}.")
     kinds = [kind for kind in NOUNS if key is None or key.opens(kind)]
     forgotten = await forgetting.forget_all(owner, kinds)
-    await asyncio.to_thread(Uploads.of(parts_of(request).settings).remove_all, owner)
+    await asyncio.to_thread(uploads_of(parts_of(request).settings).remove_all, owner)
     return json_response(forgotten)

@@ -18,7 +18,8 @@ from cog_adapt.server.records import adapter_changes, retention
 from cog_adapt.server.records import leases as servers
 from cog_adapt.server.records.adapters import AdapterIndex
 from cog_adapt.server.records.batch import Changes, Key
-from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.blob_table import BlobTable
+from cog_adapt.server.records.blobs import BlobFolder, Blobs, BlobStore
 from cog_adapt.server.records.claims import ClaimRows
 from cog_adapt.server.records.database import open_database
 from cog_adapt.server.records.forgetting import (
@@ -30,6 +31,7 @@ from cog_adapt.server.records.forgetting import (
     overwrite,
     share_files,
 )
+from cog_adapt.server.records.neighbours import AdapterFolder, Neighbours
 from cog_adapt.server.records.peers import PeerServers
 from cog_adapt.server.records.queries import RecordQueries
 from cog_adapt.server.records.rates import RateCounts
@@ -54,7 +56,13 @@ class Records(RecordQueries):
     Coroutine methods raise `StorageError` if the database cannot be used.
     """
 
-    def __init__(self, engine: Engine, blobs: Blobs, space: RecordSpace | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        blobs: Blobs,
+        space: RecordSpace | None = None,
+        neighbours: Neighbours | None = None,
+    ) -> None:
         self._engine = engine
         self._blobs = blobs
         self.space = space or RecordSpace()
@@ -65,6 +73,7 @@ class Records(RecordQueries):
         self.claims = ClaimRows(self._writer, self.server) if has_hosts else None
         self.rates = RateCounts(self.server, self._writer)
         self.peers = PeerServers(self.server, self._writer, self._reader, is_shared=has_hosts)
+        self._neighbours = neighbours or Neighbours()
 
     @classmethod
     def open(
@@ -79,15 +88,20 @@ class Records(RecordQueries):
 
         Args:
             url: URL of the database; by default SQLite in data_dir.
-            data_dir: folder for large texts; servers that share a database share it too.
-            blob_bytes: longer texts are kept in files.
+            data_dir: folder for SQLite and for its large texts.
+            blob_bytes: longer texts are kept outside of the rows that name them.
             space: the limit of bytes; None: unlimited.
 
         Raises:
             ConfigError: the folder or the database cannot be used.
         """
-        blobs = _open_blobs(data_dir, blob_bytes)
-        return cls(open_database(url, data_dir), blobs, space)
+        files, neighbours = _open_folder(data_dir), Neighbours()
+        engine = open_database(url, data_dir)
+        is_shared = engine.dialect.name == "postgresql"
+        texts: BlobStore = files
+        if is_shared:
+            texts = BlobTable(engine, files, lambda: neighbours.serve_earlier)
+        return cls(engine, Blobs(texts, blob_bytes), space, neighbours)
 
     @property
     def error(self) -> str | None:
@@ -126,9 +140,18 @@ class Records(RecordQueries):
         Args:
             url: where the other servers of the database ask this one; None: they cannot.
         """
-        beat = partial(servers.beat, server=self.server, url=url, token=self.peers.token)
+        beat = partial(self._beat, url=url)
         await self._writer.call(beat)
         self._writer.start_beating(beat, servers.BEAT_SECONDS)
+
+    async def claim_folder(self, folder: AdapterFolder) -> None:
+        """Say that this server keeps adapters in a folder, from now on.
+
+        Raises:
+            ConfigError: another living server of this PostgreSQL keeps its adapters elsewhere.
+        """
+        claim = partial(self._neighbours.claim, server=self.server, folder=folder)
+        await self._writer.call(claim)
 
     async def take_over(self) -> list[Record]:
         """Assign the unfinished records and deliveries of dead servers to this server.
@@ -192,6 +215,10 @@ class Records(RecordQueries):
             self._reader.close()
             self._engine.dispose()
 
+    def _beat(self, connection: Connection, url: str | None) -> None:
+        servers.beat(connection, server=self.server, url=url, token=self.peers.token)
+        self._neighbours.note(connection, self.server)
+
     def _write(self, connection: Connection, changes: Changes) -> set[Key]:
         share_files(connection)
         counted = TextCount(self._blobs)
@@ -210,10 +237,10 @@ class Records(RecordQueries):
         return foreign
 
 
-def _open_blobs(data_dir: Path, blob_bytes: int) -> Blobs:
+def _open_folder(data_dir: Path) -> BlobFolder:
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Blobs(data_dir / "blobs", blob_bytes)
+        return BlobFolder(data_dir / "blobs")
     except OSError as error:
         raise ConfigError(
             f"DATA_DIR {str(data_dir)!r} cannot be used: {error.strerror}; "

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Dialect,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -137,6 +138,9 @@ servers = Table(
     Column("waiting", Integer),
     # the last change of an adapter that its workers know; NULL: an earlier release follows none
     Column("applied", BigInteger),
+    # The identity of its folder of adapters; "": it has none; NULL: it is of an earlier release.
+    Column("folder", Text),
+    Column("folder_path", Text),
 )
 
 # The calls that each server has admitted, by its own ticks of about a second.
@@ -215,6 +219,44 @@ adaptation_claims = Table(
     Column("owner", Text, primary_key=True),
     Column("key", String(64), primary_key=True),
     Column("server", String(36), nullable=False),
+)
+
+# In PostgreSQL alone: the texts that SQLite's servers have in files.
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("changed_at", Moment, nullable=False),
+)
+
+# In PostgreSQL alone; `cog_adapt/server/upload_rows.py` reads and writes them.
+uploads = Table(
+    "uploads",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("about", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Column("is_whole", Boolean, nullable=False),
+    Index("uploads_by_owner", "owner"),
+)
+upload_parts = Table(
+    "upload_parts",
+    metadata,
+    Column("upload_id", String(40), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+# In PostgreSQL alone: what signs the URLs of all servers.
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
 )
 
 BLOB_COLUMNS = [

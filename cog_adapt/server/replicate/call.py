@@ -14,6 +14,7 @@ from cog_adapt.server.errors import InvalidRequest, NotReady
 from cog_adapt.server.service.platform_form import Origin
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.signed_urls import SignedUrls
+from cog_adapt.server.upload_rows import uploads_of
 from cog_adapt.server.uploads import Uploads
 
 LOCAL_MODEL = "local/model"
@@ -50,12 +51,12 @@ class Call:
     @property
     def signed(self) -> SignedUrls:
         """Signs URLs, and checks them."""
-        return SignedUrls(self.parts.settings.data_dir)
+        return self.parts.signed
 
     @property
     def uploads(self) -> Uploads:
         """The callers' files."""
-        return Uploads.of(self.parts.settings)
+        return uploads_of(self.parts.settings)
 
     @property
     def model(self) -> str:

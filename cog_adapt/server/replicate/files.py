@@ -67,9 +67,8 @@ class FileRoutes:
         call = Call(request)
         identifier = request.path_params["file_id"]
         upload = await _find(call, call.signed.owner(_PURPOSE, identifier, request.query_params))
-        path = call.uploads.content(upload)
         try:
-            file = await asyncio.to_thread(path.open, "rb")
+            file = await asyncio.to_thread(call.uploads.open, upload)
         except FileNotFoundError as error:
             raise _unknown(call, identifier) from error
         return FileResponse(file, upload.id, _BINARY)

@@ -42,6 +42,7 @@ class WorkerConfig:
         prefix: of the names of temporary files.
         hang_seconds: without a heartbeat, after which this process is killed; 0: never.
         uploads: folder of the files that callers have uploaded; None: there are none.
+        database: DATABASE_URL; a PostgreSQL has the uploads in place of the folder.
         log_format: of the server's own log, which gets text printed outside of runs.
         place: the device and the cores of this worker.
     """
@@ -58,5 +59,6 @@ class WorkerConfig:
     prefix: str = "tmp"
     hang_seconds: float = 0.0
     uploads: Path | None = None
+    database: str | None = None
     log_format: str = "json"
     place: Place = Place()

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from cog_adapt.server.egress import Egress, Transfer
 from cog_adapt.server.errors import InputError
+from cog_adapt.server.upload_rows import open_uploads
 from cog_adapt.server.uploads import Uploads, id_in_url
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.data_urls import read_data_url
@@ -51,7 +52,7 @@ class Downloads:
         identifier = id_in_url(url)
         if identifier is None or self._config.uploads is None:
             return file_name(url)
-        upload = Uploads(self._config.uploads).get(self._owner, identifier)
+        upload = self._uploads(self._config.uploads).get(self._owner, identifier)
         return file_name(url if upload is None else _url_of(upload.name))
 
     def new_transfer(self) -> Transfer:
@@ -67,7 +68,7 @@ class Downloads:
         most = self._config.max_file_bytes
         upload = id_in_url(url)
         if upload is not None and self._config.uploads is not None:
-            _copy_upload(Uploads(self._config.uploads), self._owner, upload, path)
+            _copy_upload(self._uploads(self._config.uploads), self._owner, upload, path)
             return
         if url.startswith("data:"):
             path.write_bytes(read_data_url(url, most))
@@ -75,6 +76,9 @@ class Downloads:
         self._egress.download(
             url, path, most_bytes=most, transfer=transfer, user_agent=self._config.user_agent
         )
+
+    def _uploads(self, folder: Path) -> Uploads:
+        return open_uploads(folder, self._config.database)
 
 
 class InputFiles:
@@ -139,16 +143,17 @@ class InputFiles:
 
 def _copy_upload(uploads: Uploads, owner: str, identifier: str, path: Path) -> None:
     upload = uploads.get(owner, identifier)
-    try:
-        if upload is not None:
-            shutil.copyfile(uploads.content(upload), path)
-            return
-    except FileNotFoundError:  # it has just expired
-        pass
-    raise InputError(
+    unknown = (
         f"there is no file {identifier} of yours: it has expired, or was never here. Upload it "
         "again, and send the new URL."
     )
+    if upload is None:
+        raise InputError(unknown)
+    try:
+        with uploads.open(upload) as source, path.open("wb") as target:
+            shutil.copyfileobj(source, target)
+    except FileNotFoundError as error:  # it has just expired
+        raise InputError(unknown) from error
 
 
 def _remove(path: Path, _done: "Future[None]") -> None:

@@ -148,6 +148,14 @@ class Leased(Protocol):
         """Ask `may_serve` whenever an adapter is looked up; called once, before the first run."""
 
 
+@runtime_checkable
+class InAFolder(Protocol):
+    """Keeps adapters in a folder, which servers of one database must have in common."""
+
+    def place(self) -> Mapping[str, str] | None:
+        """Return the folder's `identity` and `path`; None if every server may have its own."""
+
+
 def find_adapters(predictor: object) -> KeepingAdapters | None:
     """Return the `adapters` of the predictor, or of one of its attributes; None without one."""
     found = (getattr(each, "adapters", None) for each in _held_by(predictor))

@@ -14,6 +14,7 @@ from cog_adapt.server.adapter_messages import (
     Claimed,
     KeepServing,
 )
+from cog_adapt.server.postgresql import is_postgresql
 from cog_adapt.server.protocol import (
     ADMIN_KEY,
     OWNER_KEY,
@@ -47,6 +48,7 @@ from cog_adapt.server.worker.downloads import Downloads
 from cog_adapt.server.worker.errors import describe_error, setup_traceback
 from cog_adapt.server.worker.event_loop import EventLoop
 from cog_adapt.server.worker.extensions import (
+    InAFolder,
     find_adapters,
     find_kept_folders,
     provide_asker_keys,
@@ -163,7 +165,16 @@ class _Worker:
         output.end()
         has_healthcheck, has_adapters = predictor.healthcheck is not None, bool(self._adapters)
         test = last_self_test(predictor.instance)
-        self._connection.send(Ready(test, has_healthcheck, has_adapters))
+        folder = self._adapter_folder(predictor)
+        self._connection.send(Ready(test, has_healthcheck, has_adapters, folder))
+
+    def _adapter_folder(self, predictor: Predictor) -> tuple[str, str] | None:
+        """Return identity and path of the folder of adapters; only PostgreSQL's servers need it."""
+        found = find_adapters(predictor.instance)
+        if not is_postgresql(self._config.database) or not isinstance(found, InAFolder):
+            return None
+        place = found.place()
+        return None if place is None else (place["identity"], place["path"])
 
     def _offer_adapters(self, predictor: Predictor) -> None:
         found = find_adapters(predictor.instance)

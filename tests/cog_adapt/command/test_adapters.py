@@ -76,3 +76,46 @@ def test_at_a_server_the_key_comes_from_the_environment(httpserver, monkeypatch)
     assert json.loads(httpserver.log[-1][0].data) == {"name": "n"}
     removed = invoke("rm", "n@v2", *at)
     assert removed.stderr == "removed: n@v2; made from it: c1, c2\n"
+
+
+@pytest.fixture
+def moving(folder, tmp_path, monkeypatch):
+    """The variables of a server with a store, and a data folder."""
+    pytest.importorskip("obstore", reason="obstore is not installed")
+    monkeypatch.setenv("ADAPTER_STORE", f"file://{tmp_path}/far")
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    return folder
+
+
+def test_a_folder_gets_into_the_store_once(moving, monkeypatch, tmp_path):
+    assert invoke("name", moving[1], "support").stdout == "support@v1\n"
+    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "other"))
+    store = AdapterStore(tmp_path / "other" / "adapters")
+    store.put(adapter_of(3))
+    monkeypatch.delenv("ADAPTER_STORE")
+    assert invoke("name", adapter_of(3).id, "support").stdout == "support@v1\n"
+    monkeypatch.setenv("ADAPTER_STORE", f"file://{tmp_path}/far")
+    done = invoke("move-to-store")
+    assert (done.exit_code, done.stdout.splitlines()) == (
+        0,
+        [
+            f"support@v1 is support@v2 in the store: {adapter_of(3).id}",
+            f"1 adapters are in file://{tmp_path}/far",
+            "0 decisions with their receipts were moved",
+            "large texts of records stay in DATA_DIR: DATABASE_URL names no PostgreSQL",
+        ],
+    )
+    assert "support@v2 is" not in invoke("move-to-store").stdout
+
+
+def test_a_move_without_a_store_or_beside_a_server_is_refused(moving, monkeypatch, tmp_path):
+    served = AdapterStore(tmp_path / "weights" / "adapters", serves=True)
+    refused = invoke("move-to-store")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: a server, or another command, uses the adapters of ")
+    served.close()
+    monkeypatch.delenv("ADAPTER_STORE")
+    refused = invoke("move-to-store")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: ADAPTER_STORE is not set.")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.postgres import Cluster, find_binaries
 from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.replicate.site import LEARNER, site
 
@@ -21,3 +22,14 @@ def learner(tmp_path_factory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("learner")
     with site(folder, LEARNER, "Learner", SELF_TEST="off") as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[Cluster]:
+    """A private PostgreSQL."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL: run .ci/postgres")
+    started = Cluster(binaries)
+    yield started
+    started.remove()

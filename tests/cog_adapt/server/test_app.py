@@ -33,7 +33,7 @@ def started(tmp_path, monkeypatch):
         records, metrics = Records.open(None, tmp_path), Metrics()
         configs = {kind: WorkerConfig("x.py:X", kind, upload_url=UPLOADS) for kind in kinds}
         shutdowns = []
-        launched = Launch(configs, kinds[0], records, metrics, lambda: shutdowns.append(1))
+        launched = Launch(configs, kinds[0], records, metrics, lambda: shutdowns.append(1), print)
         launch(app, launched)
 
         async def story():

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.postgres import Cluster, find_binaries
 from tests.cog_adapt.deploy.ray.calling import Caller
 from tests.cog_adapt.deploy.ray.figures import Figures
 from tests.cog_adapt.deploy.ray.namespace import interfaces
 from tests.cog_adapt.deploy.ray.nodes import PORT, Nodes, environment_of
-from tests.cog_adapt.server.records.cluster import Cluster, find_binaries
 from tests.cog_adapt.waiting import wait_until
 
 LEARNER = "tests/cog_adapt/deploy/ray/learner.py:Learner"

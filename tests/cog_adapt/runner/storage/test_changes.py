@@ -13,10 +13,12 @@ KNOWN = describe(adapter_of(1), size=100, owner="ann")
 def test_sound_changes_are_taken():
     changes = {"notes": "n", "pinned": True, "shared": ["b", "b", "*"], "expires_at": None}
     assert checked_changes(changes) == changes | {"shared": ("b", "*")}
-    changed = apply_changes(KNOWN, checked_changes(changes | {"name": "x"}), lambda name: 7)
+    changed = apply_changes(
+        KNOWN, checked_changes(changes | {"name": "x"}), lambda name, above=0: 7
+    )
     assert (changed.name, changed.version, changed.pinned) == ("x", 7, True)
-    assert apply_changes(changed, {"name": None}, lambda name: 8).version is None
-    assert apply_changes(changed, {"name": "x"}, lambda name: 8).version == 7
+    assert apply_changes(changed, {"name": None}, lambda name, above=0: 8).version is None
+    assert apply_changes(changed, {"name": "x"}, lambda name, above=0: 8).version == 7
 
 
 def test_a_time_is_noted_in_utc():

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from cog_adapt.runner.errors import StoreError
+from cog_adapt.runner.storage import decision_files
 from cog_adapt.runner.storage import decisions as module
 from cog_adapt.runner.storage.decisions import Decision, Decisions
 from gradient_check.tests.present import present
@@ -110,7 +111,7 @@ def test_a_full_disk_costs_its_survival_of_a_restart(decisions, monkeypatch, cap
     def full(path, content):
         raise StoreError("full")
 
-    monkeypatch.setattr(module, "write_whole", full)
+    monkeypatch.setattr(decision_files, "write_whole", full)
     with caplog.at_level(logging.WARNING, module.__name__):
         decisions.keep("", decided())
     assert "is in memory only: full" in caplog.text

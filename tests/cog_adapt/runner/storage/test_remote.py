@@ -1,18 +1,25 @@
-"""A store far away is any URL of fsspec: a folder, memory, or S3, here a server on loopback."""
+"""A store far away: a folder, memory, or S3, here a server on loopback; other schemes by fsspec."""
 
+import json
+import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from cog_adapt.runner.errors import ConfigError, StoreError, WeightsError
 from cog_adapt.runner.storage.budgets import StorageBudgets
+from cog_adapt.runner.storage.changes import apply_changes
+from cog_adapt.runner.storage.decisions import Decision
+from cog_adapt.runner.storage.index import place_of
 from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from gradient_check.tests.present import present
 from tests.cog_adapt.runner.storage.made import adapter_of
+from tests.cog_adapt.runner.storage.other_process import at_once, given_versions, name_all
 
-pytest.importorskip("fsspec", reason="fsspec is not installed")
+pytest.importorskip("obstore", reason="obstore is not installed")
 KEY = ("a" * 32, adapter_of(1).id)
 
 
@@ -41,10 +48,13 @@ def s3():
     server.stop()
 
 
-@pytest.fixture(params=["file", "memory", "s3"])
+@pytest.fixture(params=["file", "memory", "s3", "fsspec"])
 def url(request, tmp_path):
     if request.param == "s3":
         return f"{request.getfixturevalue('s3')}/{tmp_path.name}"
+    if request.param == "fsspec":  # a folder again, by a scheme that obstore does not know
+        pytest.importorskip("fsspec", reason="fsspec is not installed")
+        return f"local://{tmp_path}/far"
     return f"{request.param}://{tmp_path}/far"
 
 
@@ -77,7 +87,7 @@ def test_what_is_written_is_read_listed_and_removed(remote, url):
 
 def test_no_draft_is_left(remote, tmp_path, url):
     remote.write(KEY, b"content")
-    if url.startswith("file"):
+    if url.startswith(("file", "local")):
         assert [path.name for path in (tmp_path / "far").rglob("*.*")] == [f"{KEY[1]}.safetensors"]
 
 
@@ -144,6 +154,96 @@ def test_while_it_is_away_the_disk_serves_and_nothing_is_lost(tmp_path, caplog):
     assert store.get(adapter_of(1).id).id == adapter_of(1).id
 
 
+@pytest.fixture(params=["file", "s3"])
+def earlier(request, tmp_path):
+    """A URL whose store an earlier release has written: by fsspec, with s3fs for S3."""
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    far = f"file://{tmp_path}/far"
+    url = far if request.param == "file" else f"{request.getfixturevalue('s3')}/{tmp_path.name}"
+    files, root = fsspec.core.url_to_fs(url)
+    for owner, place in (("ann", place_of("ann")), ("", "nobody")):
+        known = known_of(owner, name="support", version=3)
+        files.makedirs(f"{root}/{place}", exist_ok=True)
+        files.pipe_file(f"{root}/{place}/{known.id}.safetensors", adapter_of(1).to_bytes())
+        text = json.dumps(known.to_json(), indent=1).encode()
+        files.pipe_file(f"{root}/{place}/{known.id}.json", text)
+    return url
+
+
+def test_a_store_of_an_earlier_release_is_read_and_its_names_go_on(tmp_path, earlier):
+    store, other = store_at(tmp_path / "near", earlier), adapter_of(2)
+    for owner in ("ann", ""):
+        assert store.get("support@v3", owner).to_bytes() == adapter_of(1).to_bytes()
+    store.put(other, "ann")
+    named = store.change(
+        other.id, "ann", lambda known, version: apply_changes(known, {"name": "support"}, version)
+    )
+    assert named.version == 4
+
+
+def test_two_processes_with_folders_of_their_own_give_each_version_once(tmp_path, s3):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    at_once(partial(name_all, folders, f"{s3}/{tmp_path.name}", 20))
+    assert given_versions(folders) == [*range(1, 41)]
+
+
+def test_a_version_is_given_once_though_its_adapter_is_removed(tmp_path, remote):
+    assert [remote.next_version("", "support") for _ in range(3)] == [1, 2, 3]
+    assert remote.next_version("", "support", 7) == 8
+    assert remote.next_version(KEY[0], "support") == 1
+    assert [*remote.keys(None)] == []
+
+
+def test_a_decision_made_at_one_machine_is_found_at_another(tmp_path, url):
+    one, two = store_at(tmp_path / "one", url), store_at(tmp_path / "two", url)
+    adapter = adapter_of(1)
+    one.put(adapter, "ann")
+    receipt = {"format": "x"}
+    one.decisions.keep("ann", Decision("a" * 32, "b" * 16, adapter.id, {}, receipt, ("1",)))
+    assert two.decisions.find("bob", "a" * 32) is two.decisions.find("ann", "c" * 32) is None
+    assert present(two.decisions.find("ann", "a" * 32)).adapter == adapter.id
+    assert present(two.decisions.of_adapter("ann", adapter.id)).receipt == receipt
+    assert present(two.decisions.largest_part("ann", "b" * 16, ("1", "2"))).adapter == adapter.id
+    two.remove(adapter.id, "ann")
+    assert store_at(tmp_path / "three", url).decisions.find("ann", "a" * 32) is None
+
+
+def test_a_decision_from_before_the_store_is_still_found(tmp_path, url):
+    made = Decision("a" * 32, "b" * 16, None, {})
+    AdapterStore(tmp_path / "one").decisions.keep("ann", made)
+    again = store_at(tmp_path / "one", url).decisions
+    assert present(again.find("ann", "a" * 32)) == made
+    again.drop_key("ann")
+    assert AdapterStore(tmp_path / "one").decisions.find("ann", "a" * 32) is None
+
+
 def test_a_url_that_nobody_reads_is_refused_by_its_name():
-    with pytest.raises(ConfigError, match="ADAPTER_STORE is 'nothing://x': .*Install the package"):
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    with pytest.raises(ConfigError, match="ADAPTER_STORE is 'nothing://x': .*install the package"):
         Remote("nothing://x")
+
+
+@pytest.mark.parametrize("missing", ["obstore", "fsspec"])
+def test_a_package_that_is_not_installed_is_named(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    url = {"obstore": "s3://a/b", "fsspec": "sftp://a/b"}[missing]
+    named = {"obstore": "pip install cog-adapt.remote.", "fsspec": "a package of fsspec"}[missing]
+    with pytest.raises(ConfigError, match=f"ADAPTER_STORE is '{url}': .*{named}"):
+        Remote(url)
+
+
+def test_a_profile_needs_boto3_or_keys(monkeypatch):
+    monkeypatch.setenv("AWS_PROFILE", "team")
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(ConfigError, match="AWS_PROFILE is set, .*`pip install boto3`, or set AWS_"):
+        Remote("s3://a/b")
+
+
+def test_accounts_of_other_clouds_are_read_from_the_environment(monkeypatch):
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(ConfigError, match="ADAPTER_STORE is 'az://a/b': .*[Aa]ccount"):
+        Remote("az://a/b")
+    Remote("abfs://a@team.dfs.core.windows.net/b")
+    Remote("gs://a/b")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "team")
+    Remote("az://a/b")

@@ -85,6 +85,7 @@ def test_a_file_of_other_content_is_refused(tmp_path, index):
 
 
 def test_what_is_far_away_is_served_though_the_disk_has_no_room(tmp_path, index, caplog):
+    pytest.importorskip("obstore", reason="obstore is not installed")
     remote = Remote(f"file://{tmp_path}/far")
     key = ("", ADAPTERS[0].id)
     remote.write(key, ADAPTERS[0].to_bytes())
@@ -98,6 +99,7 @@ def test_what_is_far_away_is_served_though_the_disk_has_no_room(tmp_path, index,
 
 
 def test_to_forget_removes_every_copy(tmp_path, index):
+    pytest.importorskip("obstore", reason="obstore is not installed")
     remote = Remote(f"file://{tmp_path}/far")
     tiers = tiers_of(tmp_path, remote=remote)
     key = ("", ADAPTERS[0].id)

@@ -19,6 +19,7 @@ from cog_adapt.server.protocol import Described, Finished, Output
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.health import HealthMonitor
+from cog_adapt.server.signed_urls import SignedUrls
 from cog_adapt.server.telemetry.metrics import Metrics
 from tests.cog_adapt.server.asgi_client import Answer
 from tests.cog_adapt.server.service.harness import Harness
@@ -67,6 +68,7 @@ class Site:
             self.metrics,
             lambda: self.shutdowns.append(1),
             AdapterService(self.service),
+            SignedUrls(self.harness.settings.data_dir),
         )
 
     def put_out(self, name, *chunks, status="succeeded", **more):

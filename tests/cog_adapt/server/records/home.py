@@ -1,5 +1,6 @@
 """Where a test's records are, and how it makes some."""
 
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -42,6 +43,32 @@ class Home:
         with engine.begin() as connection:
             yield connection
         engine.dispose()
+
+    def texts(self) -> list[str]:
+        """The large texts that are kept outside of their rows."""
+        if self.url is None:
+            return [file.read_text() for file in (self.folder / "blobs").iterdir()]
+        with self.connected() as connection:
+            found = connection.exec_driver_sql("SELECT content FROM blobs").scalars()
+            return [bytes(content).decode() for content in found]
+
+    def make_texts_old(self) -> None:
+        """As if nobody had written one for years."""
+        if self.url is None:
+            for file in (self.folder / "blobs").iterdir():
+                os.utime(file, (0, 0))
+            return
+        with self.connected() as connection:
+            connection.exec_driver_sql("UPDATE blobs SET changed_at = '1970-01-01'")
+
+    def cut_texts(self) -> None:
+        """As a disk does that loses the end of what was written."""
+        if self.url is None:
+            for file in (self.folder / "blobs").iterdir():
+                file.write_text("cut")
+            return
+        with self.connected() as connection:
+            connection.exec_driver_sql("UPDATE blobs SET content = 'cut'")
 
     def start_crashing_server(self, name: str) -> "subprocess.Popen[str]":
         """A server that saves `name-0`, `name-1`, … and tells each that is committed."""

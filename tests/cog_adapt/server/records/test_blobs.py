@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.blobs import BlobFolder, Blobs
 
 TEXT = "ö" * 50
 
 
 @pytest.fixture
 def blobs(tmp_path):
-    return Blobs(tmp_path / "a" / "blobs", 100)
+    return Blobs(BlobFolder(tmp_path / "a" / "blobs"), 100)
 
 
 def files(tmp_path):
@@ -57,7 +57,7 @@ def test_half_a_surrogate_pair_comes_back(blobs):
 
 def test_the_folder_is_private_and_may_be_there_already(blobs, tmp_path):
     assert (tmp_path / "a" / "blobs").stat().st_mode & 0o777 == 0o700
-    assert Blobs(tmp_path / "a" / "blobs", 1).get(blobs.put(TEXT)) == TEXT
+    assert Blobs(BlobFolder(tmp_path / "a" / "blobs"), 1).get(blobs.put(TEXT)) == TEXT
 
 
 def test_what_is_there_is_not_written_again_but_made_young(blobs, tmp_path):

@@ -158,14 +158,14 @@ def test_a_newer_database_that_has_lost_what_is_needed_is_refused_with_what_goes
     make_newer(home, "later")
     says = (
         "of schema 'future', which a newer release has made. It goes with releases of schema "
-        "'later' and later; this one is of schema 'peers'. Start the newer release"
+        "'later' and later; this one is of schema 'shared_values'. Start the newer release"
     )
     with pytest.raises(ConfigError, match=says):
         open_database(home.url, home.folder)
 
 
 def test_a_newer_database_that_only_has_more_is_served_beside_the_newer_release(home):
-    make_newer(home, "peers")
+    make_newer(home, "shared_values")
     with home.connected() as connection:
         connection.exec_driver_sql("ALTER TABLE records ADD COLUMN of_the_future text")
 
@@ -181,7 +181,7 @@ def test_a_newer_database_that_only_has_more_is_served_beside_the_newer_release(
 
 
 def test_a_database_that_does_not_say_what_goes_with_it_is_refused(home):
-    make_newer(home, "peers")
+    make_newer(home, "shared_values")
     with home.connected() as connection:
         connection.exec_driver_sql("DROP TABLE schema_floor")
     with pytest.raises(ConfigError, match="schema 'future' and later"):

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.blobs import BlobFolder, Blobs
 from cog_adapt.server.records.forgetting import (
     ForgottenRecords,
     RecordSelection,
@@ -78,7 +78,7 @@ def test_a_record_and_its_rows_are_gone_in_every_database(home):
             with home.connected() as connection:
                 for table in ("records", "deliveries"):
                     assert connection.execute(text(f"SELECT * FROM {table}")).all() == []
-            assert list((home.folder / "blobs").iterdir()) == []
+            assert home.texts() == []
 
     asyncio.run(story())
 
@@ -91,7 +91,7 @@ def test_a_text_that_another_record_names_stays_for_that_one(home):
             await records.forget("predict", "annie", "r1")
             assert (await records.get("r1", "predict", "bob")).output == LARGE
             await records.forget("predict", "bob", "r1")
-            assert places_of(home.folder / "blobs", LARGE) == []
+            assert home.texts() == []
 
     asyncio.run(story())
 
@@ -179,7 +179,7 @@ def test_postgresql_removes_no_file_while_another_transaction_may_name_it(postgr
             await records.save_durably(make_record(1))
 
     asyncio.run(story())
-    blobs = Blobs(postgresql_home.folder / "blobs", 100)
+    blobs = Blobs(BlobFolder(postgresql_home.folder / "blobs"), 100)
     with postgresql_home.connected() as writing, postgresql_home.connected() as forgetting:
         share_files(writing)
         forgetting.execute(text("SET LOCAL lock_timeout = '50ms'"))

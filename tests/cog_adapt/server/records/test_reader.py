@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from cog_adapt.server.errors import StorageError
-from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.blobs import BlobFolder, Blobs
 from cog_adapt.server.records.database import for_writing, open_database
 from cog_adapt.server.records.reader import THREADS, Reader
 from cog_adapt.server.records.rows import to_row, upsert
@@ -16,7 +16,7 @@ from tests.cog_adapt.server.records.home import make_record
 
 @pytest.fixture
 def blobs(tmp_path):
-    return Blobs(tmp_path / "blobs", 10)
+    return Blobs(BlobFolder(tmp_path / "blobs"), 10)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import timedelta, timezone
 import pytest
 from sqlalchemy import select, update
 
-from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.blobs import BlobFolder, Blobs
 from cog_adapt.server.records.database import for_writing, open_database
 from cog_adapt.server.records.rows import (
     find_foreign,
@@ -20,7 +20,7 @@ from tests.cog_adapt.server.records.home import START, make_delivery, make_recor
 
 @pytest.fixture
 def blobs(tmp_path):
-    return Blobs(tmp_path / "blobs", 10)
+    return Blobs(BlobFolder(tmp_path / "blobs"), 10)
 
 
 @pytest.fixture
