@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import structlog
 from fastapi import FastAPI
@@ -21,7 +20,6 @@ from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.errors import StorageError
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Records
 from cog_adapt.server.replicate.routes import platform_routes
@@ -38,15 +36,11 @@ from cog_adapt.server.settings import Settings
 from cog_adapt.server.signed_urls import SignedUrls
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import PredictionTraces
-from cog_adapt.server.temp_files import remove_old_temp_files
-from cog_adapt.server.upload_rows import uploads_of
+from cog_adapt.server.upkeep import prune_now_and_then, tell_kubernetes
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import Place, WorkerConfig
 
-_PRUNE_SECONDS = 600.0
-_LEAST_PRUNE_SECONDS = 5.0
 _WEBHOOK_SECONDS = 30.0
-_LOOK_SECONDS = 2.0
 _LAST_WEBHOOK_SECONDS = 1.0  # webhooks that are not sent by then are sent after the next start
 log = structlog.get_logger()
 
@@ -85,7 +79,30 @@ def create_app(settings: Settings) -> FastAPI:
     Raises:
         ConfigError: a setting cannot be used.
     """
-    traces, egress = PredictionTraces.from_environment(), Egress(settings.egress_allow)
+    traces = PredictionTraces.from_environment()
+    app = FastAPI(
+        title="Cog",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_lifespan(settings, traces),
+        telemetry=traces.fastapi,
+        generate_unique_id_function=operation_id,
+        exception_handlers={
+            **exception_handlers(strict=settings.strict_cog),
+            RunsElsewhere: pass_on,
+        },
+    )
+    _add_routes(app, settings)
+    return app
+
+
+def _lifespan(
+    settings: Settings, traces: PredictionTraces
+) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
+    """Return what runs from the server's start to its end; mistakes in settings raise here."""
+    egress = Egress(settings.egress_allow)
     places = places_of(settings.model_processes, settings.memory_share)
     signer = WebhookSigner("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
 
@@ -109,22 +126,7 @@ def create_app(settings: Settings) -> FastAPI:
             yield
         await asyncio.to_thread(traces.close)
 
-    app = FastAPI(
-        title="Cog",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=lifespan,
-        telemetry=traces.fastapi,
-        generate_unique_id_function=operation_id,
-        exception_handlers={
-            **exception_handlers(strict=settings.strict_cog),
-            RunsElsewhere: pass_on,
-        },
-    )
-    _add_routes(app, settings)
-    return app
+    return lifespan
 
 
 def launch(app: FastAPI, launched: Launch) -> None:
@@ -203,11 +205,11 @@ async def _running(parts: ServerParts, refuse: Callable[[str], None]) -> AsyncIt
     parts.service.open()
     loop = asyncio.get_running_loop()
     tasks = [
-        loop.create_task(_prune(records, parts.settings)),
+        loop.create_task(prune_now_and_then(records, parts.settings)),
         loop.create_task(claim_folder(parts.service, refuse)),
     ]
     if parts.settings.kubernetes_service_host:
-        tasks.append(loop.create_task(_tell_kubernetes(parts)))
+        tasks.append(loop.create_task(tell_kubernetes(parts.monitor)))
     try:
         yield
     finally:
@@ -224,37 +226,9 @@ async def _running(parts: ServerParts, refuse: Callable[[str], None]) -> AsyncIt
         await records.close()
 
 
-async def _tell_kubernetes(parts: ServerParts) -> None:
-    """Look at the server's health now and then: each look updates the file that a probe reads."""
-    while True:
-        await parts.monitor.report()
-        await asyncio.sleep(_LOOK_SECONDS)
-
-
 async def _signed_urls(settings: Settings) -> SignedUrls:
     database = None if settings.strict_cog else settings.database_url
     return await asyncio.to_thread(SignedUrls.shared, settings.data_dir, database)
-
-
-async def _prune(records: Records, settings: Settings) -> None:
-    """Periodically delete records and files that are too old, or too many."""
-    while True:
-        try:
-            age = timedelta(days=settings.retention_days)
-            await records.prune(age, settings.retention_count)
-            await asyncio.to_thread(remove_old_temp_files, settings.temp_file_days)
-            await asyncio.to_thread(uploads_of(settings).prune)
-        except (StorageError, OSError) as error:
-            log.warning("what is old cannot be deleted", error=str(error))
-        await _until_low(records)
-        await asyncio.sleep(_LEAST_PRUNE_SECONDS)
-
-
-async def _until_low(records: Records) -> None:
-    """Wait for a while, or until the disk is nearly full."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_PRUNE_SECONDS):
-            await records.space.low.wait()
 
 
 def _add_routes(app: FastAPI, settings: Settings) -> None:

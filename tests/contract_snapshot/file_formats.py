@@ -24,9 +24,11 @@ def safetensors(title: str, content: bytes) -> Iterator[str]:
     for key, text in header.pop("__metadata__", {}).items():
         value = json.loads(text) if text.startswith("{") else text
         yield from (f"{title} metadata {key} {line}" for line in entries(value))
+    forms: dict[str, set[str]] = {}
     for name, tensor in header.items():
         shown = _TABLE.sub(r"\1:PARAMETER", _INDEX.sub("optimizer:N/", nameless(name)))
-        yield f"{title} tensor {shown} {tensor['dtype']} of rank {len(tensor['shape'])}"
+        forms.setdefault(shown, set()).add(f"{tensor['dtype']} of rank {len(tensor['shape'])}")
+    yield from (f"{title} tensor {shown} {', '.join(sorted(of))}" for shown, of in forms.items())
 
 
 def files_below(folder: Path) -> Iterator[str]:
@@ -41,19 +43,17 @@ def files_below(folder: Path) -> Iterator[str]:
 
 
 def tables(file: Path) -> Iterator[str]:
-    """Yield columns, indexes and the migration's head of a database of records."""
+    """Yield the columns and indexes of each table of a database of records."""
     with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         names = database.execute("select name from sqlite_master where type = 'table'").fetchall()
         for (name,) in names:
             columns = database.execute(f"pragma table_info({name})")
-            yield f"table {name}: {', '.join(' '.join(_column(*each[1:])) for each in columns)}"
+            described = ", ".join(" ".join(_column(*each[1:])) for each in columns)
             wanted = (
                 "select sql from sqlite_master where type = 'index' and tbl_name = ? and sql > ''"
             )
             indexes = sorted(text for (text,) in database.execute(wanted, (name,)))
-            yield from [f"indexes of {name}: {'; '.join(indexes)}"] * bool(indexes)
-        (head,) = database.execute("select version_num from alembic_version").fetchone()
-        yield f"migrations head {head}"
+            yield "; ".join((f"table {name}: {described}", *indexes))
 
 
 def _column(name: str, kind: str, needed: int, default: object, key: int) -> Iterator[str]:
@@ -64,8 +64,11 @@ def _column(name: str, kind: str, needed: int, default: object, key: int) -> Ite
 
 
 def migrations() -> Iterator[str]:
-    """Yield each migration with the one before it."""
-    for path in Path(cog_adapt.__file__).parent.rglob("migrations/versions/*.py"):
-        values = dict(_REVISION.findall(path.read_text("utf-8")))
-        if values:
-            yield f"migration {values['revision']} after {values['down_revision']}"
+    """Yield the migrations, each after the one before it."""
+    files = Path(cog_adapt.__file__).parent.rglob("migrations/versions/*.py")
+    found = (dict(_REVISION.findall(path.read_text("utf-8"))) for path in files)
+    yield "; ".join(
+        sorted(
+            f"migration {each['revision']} after {each['down_revision']}" for each in found if each
+        )
+    )

@@ -16,14 +16,17 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def public_names() -> Iterator[str]:
-    """Yield each name with its signature, and each public attribute of a class."""
+    """Yield names with their signature, and each public attribute of the package's classes."""
     for name in cog_adapt.__all__:
         yield from _described(f"cog_adapt.{name}", getattr(cog_adapt, name))
     for found in pkgutil.walk_packages(cog_adapt.__path__, "cog_adapt."):
         if found.ispkg and ".migrations" not in found.name:
             module = importlib.import_module(found.name)
-            for name in getattr(module, "__all__", ()):
-                yield f"{found.name}.{name}{_signature(getattr(module, name))}"
+            alike: dict[str, list[str]] = {}
+            for name in sorted(getattr(module, "__all__", ())):
+                alike.setdefault(_signature(getattr(module, name)), []).append(name)
+            for signature, names in alike.items():
+                yield f"{found.name}.{', '.join(names)}{signature}"
 
 
 def _described(name: str, value: object) -> Iterator[str]:

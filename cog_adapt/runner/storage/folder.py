@@ -10,24 +10,24 @@ import logging
 import os
 import re
 import secrets
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.runner.data.files import write_whole
 from cog_adapt.runner.errors import InputError, StoreError, WeightsError
 from cog_adapt.runner.modules.adapters import Adapter, adapter_from_bytes, header_of
+from cog_adapt.runner.storage.file_locks import is_locked_now, locked_file
 from cog_adapt.runner.storage.index import Key, place_of
 from cog_adapt.runner.storage.names import is_id
 
 _PLACE = re.compile(r"[0-9a-f]{32}")
 logger = logging.getLogger(__name__)
-_LOCK_SECONDS, _WRITING_SECONDS, _LOOK_SECONDS = 10.0, 60.0, 0.005
+_LOCK_SECONDS, _WRITING_SECONDS = 10.0, 60.0
 
 
 class Folder:
@@ -112,7 +112,7 @@ class Folder:
     @contextmanager
     def locked(self, place: str) -> Iterator[None]:
         """Hold the lock on a place's metadata and versions: one process at a time (StoreError)."""
-        with _locked(self._versions(place).with_suffix(".lock"), _LOCK_SECONDS):
+        with locked_file(self._versions(place).with_suffix(".lock"), _LOCK_SECONDS):
             yield
 
     @contextmanager
@@ -121,7 +121,7 @@ class Folder:
 
         The lock includes the writing of a file, which takes seconds if the file is large.
         """
-        with _locked(self.root / "disk.lock", _WRITING_SECONDS):
+        with locked_file(self.root / "disk.lock", _WRITING_SECONDS):
             yield
 
     def use(self) -> None:
@@ -137,7 +137,7 @@ class Folder:
         """Return whether any process, including this one, uses the folder."""
         try:
             with (self.root / _IN_USE).open() as file:
-                return not _is_locked_now(file)
+                return not is_locked_now(file)
         except OSError:
             return False
 
@@ -154,7 +154,7 @@ class Folder:
         """
         path = self.root / _IDENTITY
         try:
-            with _locked(path.with_suffix(".lock"), _LOCK_SECONDS):
+            with locked_file(path.with_suffix(".lock"), _LOCK_SECONDS):
                 _write_once(path, secrets.token_hex(16))
             return {"identity": path.read_text(), "path": str(self.root.absolute())}
         except (OSError, StoreError) as error:
@@ -230,41 +230,6 @@ def _written_at(entry: "os.DirEntry[str]") -> int:
 def _write_once(path: Path, text: str) -> None:
     if not path.exists():
         write_whole(path, text.encode())
-
-
-@contextmanager
-def _locked(path: Path, seconds: float) -> Iterator[None]:
-    """Hold the lock of a file, after a wait of at most so many seconds (StoreError)."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
-    except OSError as error:
-        raise StoreError(
-            f"{path.name} cannot be written: {error}. Make the folder of WEIGHTS_DIR writable."
-        ) from error
-    with file:
-        _lock(file, seconds)
-        yield  # the lock ends with the file
-
-
-def _lock(file: IO[str], seconds: float) -> None:
-    """Wait for the lock of an open file."""
-    end = time.monotonic() + seconds
-    while not _is_locked_now(file):
-        if time.monotonic() > end:
-            raise StoreError(
-                f"{Path(file.name).name} has been locked by another process for {seconds:g} s. "
-                "End that process, or try later."
-            )
-        time.sleep(_LOOK_SECONDS)
-
-
-def _is_locked_now(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def checked_content(content: bytes, adapter_id: str) -> Adapter:

@@ -4,24 +4,21 @@ An adapter's metadata lies beside its file, so a folder is the whole store: it n
 and adapters from before there was metadata are read too.
 """
 
-import logging
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 from cog_adapt.adapter_metadata import AdapterMetadata, Provenance
 from cog_adapt.adapter_rule import Asker, version_of
-from cog_adapt.deletion_clock import deletion_now
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
+from cog_adapt.runner.errors import AdapterNotFound, InputError
 from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.storage.ages import Ages
 from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
 from cog_adapt.runner.storage.folder import Folder
-from cog_adapt.runner.storage.index import Index, Key, place_of
+from cog_adapt.runner.storage.index import Key, place_of
 from cog_adapt.runner.storage.known import KnownAdapters, MetadataChange, Watcher
 from cog_adapt.runner.storage.metadata import describe
 from cog_adapt.runner.storage.names import not_found
@@ -31,8 +28,6 @@ from cog_adapt.runner.storage.tiers import Tiers
 from cog_adapt.runner.storage.versions import NextVersion
 
 _UNBOUNDED = StorageBudgets(memory=2**62, memory_of_owner=2**62, disk=2**62, disk_of_owner=2**62)
-_CLEANING_SECONDS = 60.0  # between two checks of the ages of all adapters
-logger = logging.getLogger(__name__)
 
 
 class AdapterStore:
@@ -71,7 +66,7 @@ class AdapterStore:
         self.decisions = Decisions(folder, remote)  # a decision is removed with its adapter
         self._known.watch(self.decisions.on_change)
         self.serving = Serving()
-        self._next_cleaning = 0.0
+        self._ages = Ages(self._known, self._tiers, self._budgets.days)
         self._tiers.look()
 
     def put(self, adapter: Adapter, owner: str = "", made: Provenance | None = None) -> Path:
@@ -81,8 +76,7 @@ class AdapterStore:
             StoreError: the disk, or its budget, is full; the adapter is usable while it is in
                 memory.
         """
-        if time.monotonic() >= self._next_cleaning:
-            self._remove_old()
+        self._ages.remove_old_now_and_then()
         key = (place_of(owner), adapter.id)
         content = adapter.to_bytes()
         path, gone = self._tiers.write(key, adapter, content, index=self._known.index)
@@ -134,7 +128,7 @@ class AdapterStore:
     def describe(self, owner: str | None) -> list[AdapterMetadata]:
         """Return the metadata of an owner's adapters, oldest first; None: of all owners."""
         self._known.refresh(owner)
-        self._remove_old()
+        self._ages.remove_old()
         place = None if owner is None else place_of(owner)
         known = (known for _, known in self._known.index.items(place))
         return sorted(known, key=lambda each: (each.created_at, each.id))
@@ -251,19 +245,6 @@ class AdapterStore:
         for key in keys:
             self._known.forget(key)
 
-    def _remove_old(self) -> None:
-        """Remove adapters that have expired or were unused for long."""
-        self._next_cleaning = time.monotonic() + _CLEANING_SECONDS
-        for key in _old(self._known.index, self._budgets.days):
-            try:
-                self._tiers.forget(key)
-            except StoreError as error:
-                logger.warning(
-                    "adapter %s has expired, but could not be removed: %s", key[1], error
-                )
-                continue
-            self._known.forget(key)
-
 
 def _named_as(
     given: AdapterMetadata, known: AdapterMetadata, next_version: NextVersion
@@ -271,17 +252,6 @@ def _named_as(
     """Return the name and version that another owner gave, or the next version if that is taken."""
     name = given.name or ""
     return replace(known, name=name, version=next_version(name, version_of(given) - 1))
-
-
-def _old(index: Index, days: int) -> list[Key]:
-    """Find adapters that have expired or were unused for so many days; 0: no limit."""
-    now = deletion_now()
-    oldest = (now - timedelta(days=days)).isoformat() if days else ""
-    return [
-        key
-        for key, known in index.items()
-        if known.is_expired(now) or (not known.is_kept and known.used_at < oldest)
-    ]
 
 
 def store_of(settings: RunnerSettings) -> AdapterStore:

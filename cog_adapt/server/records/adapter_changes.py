@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, Row, delete, func, insert, select, text, update
 
 from cog_adapt.server.records import leases
-from cog_adapt.server.records.tables import adapter_changes, adapters, servers
+from cog_adapt.server.records.server_tables import adapter_changes, servers
+from cog_adapt.server.records.tables import adapters
 
 KEPT: Final = timedelta(hours=1)
 MOST_READ: Final = 1000

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from cog_adapt.server.records.blobs import CHUNK, BlobFolder
 from cog_adapt.server.records.retention import find_used
-from cog_adapt.server.records.tables import blobs
+from cog_adapt.server.records.server_tables import blobs
 
 
 class BlobTable:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
 from cog_adapt.server.records import leases
-from cog_adapt.server.records.tables import adaptation_claims, servers
+from cog_adapt.server.records.server_tables import adaptation_claims, servers
 from cog_adapt.server.records.writer import Writer
 
 _its = adaptation_claims.c

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.records.tables import schema_floor
+from cog_adapt.server.records.server_tables import schema_floor
 
 _DRIVERS: Final = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg"}
 _BUSY_SECONDS: Final = 5

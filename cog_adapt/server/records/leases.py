@@ -28,7 +28,8 @@ from sqlalchemy import (
 
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import UNFINISHED
-from cog_adapt.server.records.tables import adaptation_claims, deliveries, records, servers
+from cog_adapt.server.records.server_tables import adaptation_claims, servers
+from cog_adapt.server.records.tables import deliveries, records
 
 LEASE: Final = timedelta(seconds=10)
 BEAT_SECONDS: Final = 2.0

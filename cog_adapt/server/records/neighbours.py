@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, exists, func, or_, select, update
 
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.records.tables import servers
+from cog_adapt.server.records.server_tables import servers
 
 _FOLDERS_LOCK = 0x636F69  # any number except those of the migrations and of `leases`
 

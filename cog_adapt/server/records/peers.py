@@ -12,7 +12,8 @@ from cog_adapt.server.records.batch import Key
 from cog_adapt.server.records.reader import Reader
 from cog_adapt.server.records.record import Record
 from cog_adapt.server.records.rows import find_foreign
-from cog_adapt.server.records.tables import KEY, records, servers
+from cog_adapt.server.records.server_tables import servers
+from cog_adapt.server.records.tables import KEY, records
 from cog_adapt.server.records.writer import Writer
 
 _TOKEN_BYTES: Final = 24

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select
 
-from cog_adapt.server.records.tables import rate_counts
+from cog_adapt.server.records.server_tables import rate_counts
 from cog_adapt.server.records.writer import Writer
 
 _MOST_ROWS: Final = 100_000  # that a server reads of what was admitted before its start

@@ -5,18 +5,20 @@ it. A slot is free before its answer is sent.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 
 from cog_adapt.server.budget import MemoryBudgets
-from cog_adapt.server.errors import BudgetSpent, DiskFull, IdInUse, NotReady, TooLarge
+from cog_adapt.server.errors import IdInUse
 from cog_adapt.server.protocol import Finished, Kind
+from cog_adapt.server.service.early_ends import cancel_at_deadline, insist_later
 from cog_adapt.server.service.event_cache import EventCache
 from cog_adapt.server.service.gauges import read_gauges
 from cog_adapt.server.service.observer import Observer
-from cog_adapt.server.service.prediction import Prediction, PredictionSpec, now
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from cog_adapt.server.service.recorder import PredictionRecorder
+from cog_adapt.server.service.room_for_requests import RoomForRequests
 from cog_adapt.server.service.run_events import RunEvents
 from cog_adapt.server.service.slots import Queue, Slots
 from cog_adapt.server.service.worker import Worker
@@ -24,8 +26,6 @@ from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
 
 _CACHE_BYTES = 2**26
-# of workers that have never served, or no longer: those first that may serve soon
-_ORDER = ("ready", "crashed", "starting", "idle", "defunct", "setup failed", "stopped")
 log = structlog.get_logger()
 
 
@@ -56,16 +56,16 @@ class Dispatcher:
         self._recorder = recorder
         self._observer = observer
         self._settings = settings
-        self._budgets = budgets
-        most_waiting = 0 if settings.strict_cog else settings.max_queue
+        self._event_budget = budgets.events
         self.slots = Slots(
-            most_waiting=most_waiting,
+            most_waiting=0 if settings.strict_cog else settings.max_queue,
             recorder=recorder,
             observer=observer,
             end=self.end,
             drop=self.drop_moved,
         )
         self.slots.kind = self.kind
+        self._room = RoomForRequests(self.slots, recorder.space, observer, budgets)
         self._events = RunEvents(
             slots=self.slots,
             recorder=recorder,
@@ -93,14 +93,12 @@ class Dispatcher:
     @property
     def lead(self) -> Worker:
         """The worker whose state represents all: the first of those that serve best."""
-        return min(self.workers, key=lambda each: (not each.is_usable, _ORDER.index(each.state)))
+        return self.slots.lead
 
     def join(self, main: "Dispatcher") -> None:
         """Use the slots of another dispatcher's workers if these have the code of this kind too."""
         self._main = main
-        self.slots.hosts = main.slots.own
-        self.slots.neighbours, main.slots.neighbours = [main.slots], [self.slots]
-        self.slots.is_shared = main.slots.is_shared = True
+        self.slots.share(main.slots)
         for worker in main.workers:
             worker.guests[self.kind] = self._events
 
@@ -108,13 +106,10 @@ class Dispatcher:
         """Start the workers, once; again if the setup of every worker has failed."""
         if self.slots.is_hosted:
             return
-        again = self.slots.is_set_up_in_vain
         if self._main is not None and self.lead.state == "idle":
             saying = _say_memory(self.kind, self._main.lead)
             self._saying = asyncio.get_running_loop().create_task(saying)
-        for worker in self.workers:
-            if again or worker.state == "idle":
-                worker.start()
+        self.slots.start()
 
     async def submit(self, request: PredictionSpec, *, is_recovered: bool = False) -> Prediction:
         """Accept a prediction: it runs, or waits for a slot.
@@ -136,37 +131,20 @@ class Dispatcher:
         """
         if request.key in self.predictions:
             raise IdInUse(f"id {request.id!r} is in use by a prediction that has not ended.")
-        if is_recovered:
-            self._budgets.queue.add(request.owner, request.size)
-        else:
-            self._refuse_if_full(request)
+        self._room.take(request, len(self.predictions), is_recovered=is_recovered)
         history = self._settings.cog_stream_history_capacity
-        prediction = Prediction(request, history, self._budgets.events)
+        prediction = Prediction(request, history, self._event_budget)
         self.predictions[request.key] = prediction
         try:
             await self._recorder.accept(prediction, is_recovered=is_recovered)
             self._observer.accepted(prediction)
         except BaseException:
             del self.predictions[request.key]
-            self._budgets.queue.free(request.owner, request.size)
+            self._room.free(prediction)
             raise
         cancel_at_deadline(prediction, self.cancel)
         self._enqueue(prediction)
         return prediction
-
-    def _refuse_if_full(self, request: PredictionSpec) -> None:
-        if self.slots.given_up is not None:
-            raise NotReady(self.slots.given_up)
-        excess = self.slots.excess(len(self.predictions), request.owner)
-        if not self.waiting.has_room(excess):
-            self._observer.rejected("queue full" if self.waiting.most else "busy")
-            raise self.waiting.refusal(excess)
-        try:
-            self._recorder.space.refuse_if_full(request.size, request.owner)
-            self._budgets.queue.take(request.owner, request.size)
-        except (DiskFull, TooLarge, BudgetSpent) as error:
-            self._observer.rejected("disk full" if isinstance(error, DiskFull) else "queue bytes")
-            raise
 
     def _enqueue(self, prediction: Prediction) -> None:
         if prediction.is_cancelled:
@@ -212,9 +190,7 @@ class Dispatcher:
         for worker in self.slots.all_workers:
             worker.running.pop(prediction.run_id, None)
         if self.predictions.pop(prediction.key, None) is not None:
-            owner = prediction.request.owner
-            self._budgets.queue.free(owner, prediction.request.size)
-            self._budgets.answers.free(owner, prediction.answer_bytes)
+            self._room.free(prediction)
 
     def end(self, prediction: Prediction, end: Finished) -> None:
         """Free the slot, record the end, and then release the waiting request."""
@@ -233,33 +209,3 @@ async def _say_memory(kind: Kind, model: Worker) -> None:
         name: int(size) for name, size in (await read_gauges(model)).items() if "memory" in name
     }
     log.info("a process of its own loads the model again, in as much memory", kind=kind, **values)
-
-
-def insist_later(prediction: Prediction, workers: Sequence[Worker], seconds: float) -> None:
-    """End the worker of a cancelled prediction, unless the prediction ends in time."""
-
-    def insist() -> None:
-        for worker in workers:
-            if prediction.run_id in worker.running:
-                log.error("cancel had no effect", prediction_id=prediction.id, seconds=seconds)
-                worker.replace(
-                    "was killed, because a cancelled prediction in it did not end within "
-                    f"{seconds:g} s (CANCEL_GRACE_SECONDS)"
-                )
-
-    timer = asyncio.get_running_loop().call_later(seconds, insist)
-    prediction.done.add_done_callback(lambda _: timer.cancel())
-
-
-def cancel_at_deadline(prediction: Prediction, cancel: Callable[[str, str], object]) -> None:
-    """Cancel a prediction when its time is over, unless it has ended before.
-
-    The time, `Cancel-After`, counts from its acceptance by the first server.
-    """
-    if prediction.request.timeout is None:
-        return
-    before = (now() - prediction.created_at).total_seconds()  # negative if the clock was set back
-    left = prediction.request.timeout - max(0.0, before)
-    loop = asyncio.get_running_loop()
-    timer = loop.call_later(max(0.0, left), cancel, prediction.id, prediction.request.owner)
-    prediction.done.add_done_callback(lambda _: timer.cancel())

@@ -138,6 +138,12 @@ class Slots(WorkerPool):
         """The most slots of one owner: if there are many, a quarter is left for other owners."""
         return turns_of_one(self.count) if self.waiting.most else self.count
 
+    def share(self, main: "Slots") -> None:
+        """Use the workers of other slots, if these have the code of this kind too."""
+        self.hosts = main.own
+        self.neighbours, main.neighbours = [main], [self]
+        self.is_shared = main.is_shared = True
+
     def advance_all(self) -> None:
         """Start predictions, also those of other kinds that wait for the same slots."""
         self.advance()

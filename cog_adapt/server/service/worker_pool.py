@@ -6,6 +6,8 @@ from cog_adapt.server.protocol import Kind
 from cog_adapt.server.service.prediction import Prediction
 from cog_adapt.server.service.worker import Worker
 
+# of workers that have never served, or no longer: those first that may serve soon
+_ORDER = ("ready", "crashed", "starting", "idle", "defunct", "setup failed", "stopped")
 _USELESS = ("setup failed", "defunct")
 
 
@@ -40,6 +42,18 @@ class WorkerPool:
     def all_workers(self) -> Sequence[Worker]:
         """The workers on which something of this kind may run, from now or from before."""
         return (*self.own, *self.hosts)
+
+    @property
+    def lead(self) -> Worker:
+        """The worker of this kind whose state represents all: the first that serves best."""
+        return min(self.own, key=lambda each: (not each.is_usable, _ORDER.index(each.state)))
+
+    def start(self) -> None:
+        """Start the workers of this kind, once; again if the setup of every worker has failed."""
+        again = self.is_set_up_in_vain
+        for worker in self.own:
+            if again or worker.state == "idle":
+                worker.start()
 
     def owns(self, worker: Worker) -> bool:
         """Return whether a worker is of this kind."""

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from cog_adapt.server.records.tables import metadata
+from cog_adapt.server.records.server_tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -227,7 +227,7 @@ def test_a_url_that_nobody_reads_is_refused_by_its_name():
 def test_a_package_that_is_not_installed_is_named(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     url = {"obstore": "s3://a/b", "fsspec": "sftp://a/b"}[missing]
-    named = {"obstore": "pip install cog-adapt.remote.", "fsspec": "a package of fsspec"}[missing]
+    named = {"obstore": "pip install .cog-adapt.remote..", "fsspec": "a package of fsspec"}[missing]
     with pytest.raises(ConfigError, match=f"ADAPTER_STORE is '{url}': .*{named}"):
         Remote(url)
 

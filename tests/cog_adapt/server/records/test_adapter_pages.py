@@ -1,5 +1,6 @@
 """Pages of adapters, and the one that a name means."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ def filled(home, scene):
                 for number, each in enumerate(FOUND)
             ]
         )
-        await index.write_list(encoded, frozenset())
+        await index.write_list(encoded, datetime.now(UTC), 0)
         await scene(index)
 
     play(home, story)

@@ -16,7 +16,7 @@ from alembic.migration import MigrationContext
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.records import Records, database
 from cog_adapt.server.records.database import open_database
-from cog_adapt.server.records.tables import metadata
+from cog_adapt.server.records.server_tables import metadata
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records import leases
-from cog_adapt.server.records.tables import servers
+from cog_adapt.server.records.server_tables import servers
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 from tests.cog_adapt.waiting import until
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cog_adapt.server.protocol import OWNER_KEY
-from cog_adapt.server.service.dispatcher import cancel_at_deadline
+from cog_adapt.server.service.early_ends import cancel_at_deadline
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec, now
 
 
