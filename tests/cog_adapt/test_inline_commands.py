@@ -57,6 +57,7 @@ RUN_BY = {
 }
 """A command, the file of a test or walk that runs it, and a text of that file."""
 NOT_RUN = {
+    "PAGE_IMAGES=1 make page-test": "takes pictures of every kind for an hour",
     "cog build": "Cog's program in Go is not a package; the container suite has a stand-in",
     "make PYTHON=python3.12": "installs another environment; only its steps are compared below",
     "make bench": "measures for hours; `make quick` runs each of its parts",
@@ -64,10 +65,15 @@ NOT_RUN = {
     "make page": "needs node; test_built.py compares what it has written",
     "make page-test": "needs node and runs the browser's tests in their long form",
     "make page-types": "needs node; the page's tests compare what it has written",
+    "make ray": "installs Ray in another environment; test_ray_application.py tests what needs no Ray",
     "make standin": "needs a compiler and takes minutes",
     "make standin-bugs": "the same",
     "make test-all": "it is what runs the tests",
+    "make upgrade": "loads two releases for ten minutes; test_two_releases.py is its short form",
+    "pip install boto3": "the program of another project; moto installs it for the tests",
     "pip install 'cog-adapt[remote]'": "requirements-dev.txt installs the same",
+    "python -m bench.adapters_in_flight": "measures for minutes",
+    "python -m bench.fleet": "simulates for minutes; test_fleet.py tests its parts",
     "python -m bench.house.rooms": "counts for minutes; test_rooms.py tests its parts",
     "python -m bench.page": "measures in a browser for minutes",
 }
@@ -107,13 +113,13 @@ def test_make_alone_lists_the_recipes():
 def test_a_command_and_its_flags_exist(command):
     if command.startswith(OF_OTHERS):
         return
-    program, *words = command.split(" > ")[0].replace("'", "").split()
+    words = command.split(" > ")[0].replace("'", "").split()
+    program, *words = [word for word in words if not re.match(r"[A-Z_]+=", word)]
     if program == "make":
         said("make", "--dry-run", *words)
     elif program == "pip":
-        (extra,) = re.findall(r"\[(\w+)\]", command)
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        assert extra in project["optional-dependencies"]
+        assert {*re.findall(r"\[(\w+)\]", command)} <= project["optional-dependencies"].keys()
     elif program == "cog-adapt" or words[1] == "server":
         flags = [word for word in words if word.startswith("--")]
         name = words[0] if program == "cog-adapt" else (words[2:] or ["serve"])[0]
