@@ -65,7 +65,7 @@ NOT_RUN = {
     "make page": "needs node; test_built.py compares what it has written",
     "make page-test": "needs node and runs the browser's tests in their long form",
     "make page-types": "needs node; the page's tests compare what it has written",
-    "make ray": "installs Ray in another environment; test_ray_application.py tests what needs no Ray",
+    "make ray": "installs Ray elsewhere; test_ray_application.py tests what needs no Ray",
     "make standin": "needs a compiler and takes minutes",
     "make standin-bugs": "the same",
     "make test-all": "it is what runs the tests",
