@@ -104,7 +104,7 @@ BREAKS = (
     Break(
         "a cancel without effect is the end of it",
         f"{_SERVER}/service/dispatcher.py",
-        "insist_later(prediction, self.workers, self._settings.cancel_grace_seconds)\n",
+        "insist_later(prediction, self.slots.all_workers, self._settings.cancel_grace_seconds)\n",
         "pass\n",
         f"{_TESTS}/server/service/test_dispatcher.py",
         finding="H4",

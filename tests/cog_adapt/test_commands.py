@@ -14,9 +14,11 @@ MAKE = "make predict"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELLS = {"sh", "bash", "shell", "console"}
 OTHERS = {
+    "docs/backup.md": "test_backup.py runs its scripts",
     "docs/own-model.md": "test_own_model.py types every block",
     "docs/client.md": "the tests of the client run it",
     "docs/replicate.md": "needs Replicate's clients; their tests run it",
+    "docs/deploy.md": "needs a registry and a cluster; test_manifests.py tests what they are given",
     "docs/generated-clients.md": "needs generators of clients; their tests run it",
 }
 """Pages whose commands are run elsewhere."""

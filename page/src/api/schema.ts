@@ -813,6 +813,11 @@ export interface components {
          * @description Whether the server accepts requests, and if not, why.
          */
         MirrorReadiness: {
+            /**
+             * Degraded
+             * @description Of several model processes those that do not serve, each with its reason
+             */
+            degraded?: string[];
             /** Ready */
             ready: boolean;
             /** Records */
@@ -948,6 +953,8 @@ export interface components {
         MirrorWorkerFigures: {
             /** Crashes */
             crashes: number;
+            /** Device */
+            device?: string | null;
             /**
              * Kind
              * @enum {string}
@@ -967,6 +974,11 @@ export interface components {
             state: "idle" | "starting" | "ready" | "setup failed" | "crashed" | "defunct" | "stopped";
             /** Waiting */
             waiting: number;
+            /**
+             * Worker
+             * @description Its name where there are several
+             */
+            worker?: string;
         };
         /** Output */
         Output: string;

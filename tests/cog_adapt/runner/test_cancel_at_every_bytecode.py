@@ -205,7 +205,8 @@ def test_a_close_at_any_bytecode_of_handing_in_leaves_no_caller_waiting():
     assert answered > 5
 
 
-UNCLOSED = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # just opened
+# of what had just been opened
+UNCLOSED = pytest.mark.filterwarnings("ignore:unclosed (file|scandir iterator):ResourceWarning")
 
 
 @UNCLOSED
@@ -232,7 +233,6 @@ TEXTS = '{"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]}'
 
 @UNCLOSED
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # cancelled just before
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # between open() and `with`
 def test_a_cancel_at_any_bytecode_of_training_leaves_whole_files_only(make_runner, monkeypatch):
     monkeypatch.setattr(ticket_module, "POLL_SECONDS", 5.0)
     model_runner = make_runner(Letters())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.server import app as application
+from cog_adapt.server import upkeep
 from cog_adapt.server.api.dependencies import parts_in
 from cog_adapt.server.app import Launch, create_app, launch
 from cog_adapt.server.errors import StorageError
@@ -68,9 +68,9 @@ def test_it_is_registered_before_anything_runs(started, monkeypatch):
     monkeypatch.setattr(PredictionService, "open", lambda _: calls.append("open"))
     register = Records.register
 
-    async def note(records):
+    async def note(records, url):
         calls.append("register")
-        await register(records)
+        await register(records, url)
 
     monkeypatch.setattr(Records, "register", note)
 
@@ -134,7 +134,7 @@ def test_old_records_are_deleted_again_and_again_whatever_happens(
 ):
     pruned: list[Any] = []
     swept: list[Any] = []
-    monkeypatch.setattr(application, "remove_old_temp_files", swept.append)
+    monkeypatch.setattr(upkeep, "remove_old_temp_files", swept.append)
 
     async def prune(_records, age, count):
         pruned.append((age, count))

@@ -21,11 +21,11 @@ async def made(site, key=ANN, name="a", text=SECRET, noun="predictions"):
     body = {"input": {"text": text}} | HOOK
     answer = await site.ask("PUT", f"/{noun}/{name}", body, key=key, prefer="respond-async")
     assert answer.status == 202
-    run_id = f"{key.owner}/{name}" if key else name
     kind = "predict" if noun == "predictions" else "train"
     dispatcher = site.service.dispatchers[kind]
+    prediction = dispatcher.find(name, key.owner if key else "")
+    run_id = prediction.run_id
     await until(lambda: run_id in dispatcher.lead.running)
-    prediction = dispatcher.lead.running[run_id]
     prediction.add_log("stdout", f"{text}\n")
     site.put_out(run_id, b'"%b"' % text.encode()) if kind == "predict" else dispatcher.end(
         prediction, Finished(run_id, "succeeded")
