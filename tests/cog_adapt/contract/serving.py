@@ -127,7 +127,8 @@ def _start(
 
 # A port that the kernel chose could be another's before the server listens: each test process has
 # its own, below those that the kernel gives to connections.
-_FIRST = 10_000 + 5_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_FIRST = 10_000 + 5_000 * (_PROCESS % 11)  # ports end at 65,535
 _PORTS = itertools.cycle(range(_FIRST, _FIRST + 5_000))
 
 
