@@ -68,6 +68,7 @@ NOT_RUN = {
     "make ray": "installs Ray elsewhere; test_ray_application.py tests what needs no Ray",
     "make standin": "needs a compiler and takes minutes",
     "make standin-bugs": "the same",
+    "make storm": "needs HAProxy, and kills servers for ten minutes",
     "make test-all": "it is what runs the tests",
     "make upgrade": "loads two releases for ten minutes; test_two_releases.py is its short form",
     "pip install boto3": "the program of another project; moto installs it for the tests",
