@@ -139,7 +139,8 @@ def refusals(fields: Mapping[str, FieldInfo], error: ValidationError) -> list[st
         fields: of the class with the wrong values, by name.
         error: raised by that class.
     """
-    return [_refusal(fields, str(each["loc"][0]), each["input"]) for each in error.errors()]
+    said = (_refusal(fields, str(each["loc"][0]), each["input"]) for each in error.errors())
+    return [*dict.fromkeys(said)]  # a value that is of none of several types has an error for each
 
 
 def _refusal(fields: Mapping[str, FieldInfo], name: str, value: object) -> str:

@@ -51,6 +51,17 @@ def test_every_mistake_is_named_with_its_value_and_what_is_allowed(monkeypatch):
     assert "MAX_QUEUE is 'many'; allowed: whole number from 0. Set it in the" in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["0", "65", "two", "2.5", "9" * 20])
+def test_a_wrong_number_of_model_processes_is_named_once(monkeypatch, value):
+    monkeypatch.setenv("MODEL_PROCESSES", value)
+    with pytest.raises(ConfigError) as caught:
+        read_settings()
+    message = str(caught.value)
+    assert message.count("MODEL_PROCESSES is") == 1
+    assert value in message
+    assert "auto or a whole number from 1 to 64" in message
+
+
 def test_a_mistake_in_cog_yaml_is_named_with_its_key(folder):
     (folder / "cog.yaml").write_text("concurrency:\n  max: 0\n")
     with pytest.raises(ConfigError, match=r"cog\.yaml: concurrency\.max is 0: .* equal to 1"):
