@@ -1,6 +1,7 @@
 """Files that callers have uploaded, in PostgreSQL: each of its servers finds them.
 
-The tables are those of `records/tables.py`; a worker reads them too, so no SQLAlchemy is used.
+The tables are those of `records/server_tables.py`; a worker reads them too, so no SQLAlchemy is
+used.
 """
 
 import hashlib
