@@ -9,11 +9,13 @@ test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
 	@$(TESTS) --dist load $(FAULTY)
 
-# A machine that stands still for seconds can fail a test that waits for a process. Three such are
-# asked again, each alone; a fourth, or one that fails again, is a fault.
-test-again: $(ENV)  ## the tests that failed in test-all, three at most, once more and alone
+# A machine that stands still for seconds can fail a test that waits for a process, or a fixture and
+# with it the tests of a file. Tests of three files are asked again; a fourth file, or a test that
+# fails again, is a fault.
+test-again: $(ENV)  ## the tests that failed in test-all, of three files at most, once more and alone
 	@$(BIN)/python -c 'import json; failed = json.load(open(".pytest_cache/v/cache/lastfailed")); \
-	print("failed, asked again:", *failed, sep="\n  "); raise SystemExit(len(failed) > 3)'
+	print("failed, asked again:", *failed, sep="\n  "); \
+	raise SystemExit(len({test.split("::")[0] for test in failed}) > 3)'
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(EVERYWHERE)
 	@$(TESTS) --dist load $(FAULTY)
 
