@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -192,7 +193,11 @@ class Contestant:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.facts = self._read()
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The facts about its runner, once its adapters are stored."""
+        return self._read()
 
     def turn(self, memory: str, **arguments: int) -> Turn:
         """Run a turn there."""
@@ -209,6 +214,7 @@ class Contestant:
         self._process.wait(60)
 
     def _asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        assert self.facts
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
