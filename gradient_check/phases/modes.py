@@ -155,7 +155,8 @@ def _autocast(kind: str, precision: Precision | None) -> AbstractContextManager[
 
 def put_in_eval(module: nn.Module) -> None:
     """Put a whole module in eval mode; it stays there unless it is a replica that trains."""
-    module.eval()
+    if _trains_somewhere(module):
+        module.eval()
 
 
 def pass_through_training(module: nn.Module) -> None:

@@ -6,11 +6,9 @@ replace or join its parameters by name. Changes to a replica never need to be un
 knows no task, no recipe and no optimizer.
 """
 
-import copy
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
 from weakref import WeakSet
 
 import torch
@@ -20,7 +18,9 @@ from torch.nn.utils import parametrizations
 from gradient_check.phases.errors import SetupError, WeightsError
 from gradient_check.phases.lora import LORA_A, LORA_B, SCALE, wrap_layer
 from gradient_check.phases.modes import put_in_eval, run_setup
+from gradient_check.phases.module_copies import deep_copy
 
+T = TypeVar("T")
 Tensors = dict[str, Tensor]
 NO_SCALES: Mapping[str, float] = MappingProxyType({})
 _copies: WeakSet[nn.Module] = WeakSet()
@@ -73,16 +73,60 @@ def serving_replica(
     return replica
 
 
+def serving_part(
+    template: nn.Module,
+    place: str,
+    tensors: Mapping[str, Tensor],
+    scales: Mapping[str, float] = NO_SCALES,
+) -> nn.Module | None:
+    """Make the part of a serving replica at `place`, without the rest of the replica.
+
+    Args:
+        template: that of the whole replica.
+        place: the part's name in it.
+        tensors: of the whole replica, by name; those of other parts are left out.
+        scales: of the whole replica's LoRA pairs.
+
+    Returns:
+        The part; None if it refers to modules or parameters outside itself, which only a whole
+        replica has.
+    """
+    part, own = template.get_submodule(place), _below(place, tensors)
+    memo: dict[int, object] = {}
+    replica = run_setup(_replica, part, own, _frozen, _below(place, scales), memo)
+    if _refers_outside(part, memo):
+        return None
+    freeze(replica)
+    return replica
+
+
+def _below(place: str, named: Mapping[str, T]) -> dict[str, T]:
+    """Return what is named at or below a place, by the names from there on."""
+    start = f"{place}."
+    own = (name for name in named if name == place or name.startswith(start))
+    return {name[len(start) :]: named[name] for name in own}
+
+
+def _refers_outside(part: nn.Module, memo: Mapping[int, object]) -> bool:
+    """Return whether the copying that left this memo copied more than the part."""
+    made = [*memo.values()]
+    modules = sum(isinstance(value, nn.Module) for value in made)
+    parameters = sum(isinstance(value, nn.Parameter) for value in made)
+    own = (sum(1 for _ in part.modules()), sum(1 for _ in part.parameters()))
+    return (modules, parameters) != own
+
+
 def _replica(
     template: nn.Module,
     tensors: Mapping[str, Tensor],
     make: Callable[[Tensor], nn.Parameter],
     scales: Mapping[str, float],
+    memo: dict[int, object] | None = None,
 ) -> nn.Module:
     parameters = dict(template.named_parameters(remove_duplicate=False))
     buffers = dict(template.named_buffers(remove_duplicate=False))
     swaps = {id(parameters[n]): make(t) for n, t in tensors.items() if n in parameters}
-    replica = _copy(template, swaps)
+    replica = _copy(template, swaps, memo)
     for name, tensor in tensors.items():
         if name in buffers:
             _owner(replica, name)._buffers[_leaf(name)] = tensor.detach().clone()
@@ -91,17 +135,16 @@ def _replica(
     return replica
 
 
-def _copy(module: nn.Module, swaps: Mapping[int, nn.Parameter]) -> nn.Module:
-    memo: dict[int, object] = {
-        id(p): swaps.get(id(p), nn.Parameter(p.detach(), requires_grad=False))
-        for p in module.parameters()
-    }
+def _copy(
+    module: nn.Module, swaps: Mapping[int, nn.Parameter], memo: dict[int, object] | None = None
+) -> nn.Module:
+    memo = {} if memo is None else memo
+    for parameter in module.parameters():
+        swap = swaps.get(id(parameter))
+        memo[id(parameter)] = _frozen(parameter) if swap is None else swap
     memo.update((id(value), value.detach().clone()) for value in _recomputed(module))
-    # half of the time of a copy goes into empty tables of hooks
-    for table in _empty_tables(module):
-        memo[id(table)] = type(table)()
     try:
-        made: nn.Module = copy.deepcopy(module, memo)
+        made: nn.Module = deep_copy(module, memo)
     except (TypeError, RuntimeError, AttributeError) as error:
         raise SetupError(
             f"{type(module).__name__} cannot be copied: {error}. Keep locks, sessions, files and "
@@ -128,20 +171,14 @@ def _recomputed(module: nn.Module) -> Iterator[Tensor]:
         yield from (value for value in values if isinstance(value, Tensor))
 
 
-def _empty_tables(module: nn.Module) -> Iterator[dict[Any, Any]]:
-    """Yield the empty registries of the parts; `deepcopy` takes long over each."""
-    for part in module.modules():
-        tables = (value for value in vars(part).values() if type(value) in (dict, OrderedDict))
-        yield from (table for table in tables if not table)
-
-
 def _join(
     replica: nn.Module, name: str, parameter: nn.Parameter, scales: Mapping[str, float]
 ) -> None:
     """Register a parameter that the template lacks."""
+    owner = _owner(replica, name)
     if _leaf(name) in (LORA_A, LORA_B):
-        wrap_layer(_owner(replica, name), scales.get(name.rpartition(".")[0], SCALE))
-    _owner(replica, name).register_parameter(_leaf(name), parameter)
+        wrap_layer(owner, scales.get(name.rpartition(".")[0], SCALE))
+    owner.register_parameter(_leaf(name), parameter)
 
 
 def _owner(module: nn.Module, name: str) -> nn.Module:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.inference.served_adapters import ReadyModule
+from cog_adapt.runner.inference.served_adapters import ReadyAdapter
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.task.decoding import encoded
 from cog_adapt.runner.task.input_sizes import portions
@@ -80,7 +80,7 @@ def find_shortened(
 
 def predict_batch(
     phase: Phase,
-    served: ReadyModule,
+    served: ReadyAdapter,
     batch: Batch,
     options: Any,  # noqa: ANN401 - the task's own class
 ) -> list[Any]:
@@ -98,7 +98,7 @@ def predict_batch(
 
 def generate_pieces(
     phase: Phase,
-    served: ReadyModule,
+    served: ReadyAdapter,
     inputs: Sequence[Any],
     options: Any,  # noqa: ANN401 - the task's own class
 ) -> Generator[Any, None, None]:

@@ -8,7 +8,7 @@ module knows no thread.
 import itertools
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import InputError, PredictionError
 from cog_adapt.runner.inference.answers import Query, options_of
+from cog_adapt.runner.inference.asked_adapter import AskedAdapter, loaded
 from cog_adapt.runner.inference.growing import AnswerPiece, Generation, GenerativeTask
 from cog_adapt.runner.inference.growing_memory import CacheNeeded
 from cog_adapt.runner.inference.prediction_part import Ticks
-from cog_adapt.runner.inference.served_adapters import ReadyModule
-from cog_adapt.runner.inference.stacked import Structure
+from cog_adapt.runner.inference.served_adapters import ReadyAdapter
+from cog_adapt.runner.inference.structures import Structure
 from cog_adapt.runner.task.decoding import opened
 from gradient_check.phases.determinism import require_repeatable
 from gradient_check.phases.modes import run_inference
@@ -36,6 +37,8 @@ class GenerationPart:
         number: its place among a forward's rows.
         generation: None before its first tick.
         done: whether it has ended, or failed.
+        asked: the query's adapter.
+        alone: whether it may not share forwards.
 
     Raises:
         InputError: the options are not the task's, there is not exactly one input, or it asks for
@@ -53,6 +56,7 @@ class GenerationPart:
         self.options = options_of(task, query)
         self.number = next(_NUMBERS)
         self.alone = query.deterministic
+        self.asked = AskedAdapter(ticks.modules, ticks.shared, query)
         self.generation: Generation | None = None
         self._error: Exception | None = None
         self._made: AnswerPiece | None = None
@@ -68,12 +72,7 @@ class GenerationPart:
     def ready(self) -> bool:
         """Whether its next token may share a forward now."""
         joins = self.generation is not None and self.generation.joins
-        return joins and not self.alone and not self.done and self.served is not None
-
-    @property
-    def served(self) -> ReadyModule | None:
-        """The module that answers it; None if it is not ready."""
-        return self.ticks.modules.ready(self.query)
+        return joins and not self.alone and not self.done and self.asked.may_join
 
     def news(self) -> AnswerPiece | None:
         """Return the last tick's output."""
@@ -103,10 +102,15 @@ class GenerationPart:
             Each answer that had a share in the tick, and its share of the cost.
         """
         structure, parts = _fitting(self, others)
+        parts = parts[: self.ticks.modules.most_together(part.query for part in parts)]
         parts = parts[: self._most(structure)]
         parts.sort(key=lambda part: part.number)  # so that the same answers have the same rows
+        served = loaded(parts)
+        if self not in served:
+            return [(self, 1.0)]
+        parts = [*served]
         try:
-            self._grow_together(structure, parts)
+            self._grow_together(structure, served)
         except Exception as error:  # noqa: BLE001 - each gets its own, alone in its next tick
             self._part_company(structure, parts, error)
         return [(part, 1 / len(parts)) for part in parts]
@@ -130,21 +134,18 @@ class GenerationPart:
         return min(most, self.ticks.shared.most_rows(structure)) if structure else most
 
     def _grow_together(
-        self, structure: Structure | None, parts: Sequence["GenerationPart"]
+        self, structure: Structure | None, served: Mapping["GenerationPart", ReadyAdapter]
     ) -> None:
-        holders = [part.served for part in parts]
-        first = holders[0]
-        assert first is not None
-        if structure is None or all(holder is first for holder in holders):
-            self._grow(first.module, parts)
+        parts, holders = [*served], [*served.values()]
+        if structure is None or all(holder is holders[0] for holder in holders):
+            self._grow(holders[0].module, parts)
             return
-        rows = [holder for holder in holders if holder is not None]
         growing = [_begun(part) for part in parts]
 
         def forward(module: nn.Module, places: Sequence[int]) -> Tensor:
             return self.task.next_logits(module, [growing[place] for place in places])
 
-        self._accept(parts, self.ticks.shared.rows_of(structure, rows, forward))
+        self._accept(parts, self.ticks.shared.rows_of(structure, holders, forward))
 
     def _grow(self, module: nn.Module, parts: Sequence["GenerationPart"]) -> None:
         phase = self.ticks.phase
@@ -195,16 +196,13 @@ def _fitting(
     first: GenerationPart, others: Sequence[GenerationPart]
 ) -> tuple[Structure | None, list[GenerationPart]]:
     """Return the answers that one forward serves, and the structure that joins their adapters."""
-    own = first.served
-    assert own is not None
-    structure, parts = first.ticks.shared.structure(own), [first]
+    structure, parts = first.asked.structure, [first]
     for other in others:
         if len(parts) == first.ticks.batch_size:
             break  # a thousand parts may wait
-        served = other.served
-        its = first.ticks.shared.structure(served) if served is not None else None
+        its = other.asked.structure
         joined = structure.joined(its) if structure and its else None
-        if joined is not None or served is own:
+        if joined is not None or other.asked.key == first.asked.key:
             structure = joined or structure
             parts.append(other)
     return structure, parts

@@ -6,7 +6,7 @@ share a forward. This module knows no thread.
 
 import logging
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -14,10 +14,11 @@ from typing import Any
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import InputError, PredictionError
 from cog_adapt.runner.inference.answers import Phase, Query, options_of, predict_batch
+from cog_adapt.runner.inference.asked_adapter import AskedAdapter, loaded
 from cog_adapt.runner.inference.pace import InferencePace, costs_of, first_limit
 from cog_adapt.runner.inference.ready_modules import ReadyModules
-from cog_adapt.runner.inference.served_adapters import ReadyModule
-from cog_adapt.runner.inference.stacked import Structure
+from cog_adapt.runner.inference.served_adapters import ReadyAdapter
+from cog_adapt.runner.inference.structures import Structure
 from cog_adapt.runner.inference.together import RowGroup, SharedForwards
 from cog_adapt.runner.task.decoding import encoded
 from cog_adapt.runner.task.input_sizes import fitting
@@ -50,6 +51,7 @@ class PredictionPart:
         answers: of the inputs in order; None for an input without an answer yet.
         waiting: positions of the inputs without an answer.
         alone: whether it may not share forwards.
+        asked: the query's adapter.
         costs: tokens of the inputs that were encoded, by position.
 
     Raises:
@@ -66,6 +68,7 @@ class PredictionPart:
         self.answers: list[Any] = [None] * len(query.inputs)
         self.waiting = [*range(len(query.inputs))]
         self.alone = query.deterministic
+        self.asked = AskedAdapter(ticks.modules, ticks.shared, query)
         self.costs: dict[int, int] = {}
         self._first_limit: int | None = None
 
@@ -81,9 +84,8 @@ class PredictionPart:
 
     @property
     def structure(self) -> Structure | None:
-        """The structure of parts that may join; None if the module is not ready or cannot share."""
-        served = self.ticks.modules.ready(self.query)
-        return self.ticks.shared.structure(served) if served else None
+        """The structure of parts that may join; None if the adapter cannot share now."""
+        return self.asked.structure
 
     def news(self) -> None:
         """Return None: its caller is informed only at the end."""
@@ -108,15 +110,20 @@ class PredictionPart:
             Each query that had a share in the tick, with its share of the cost.
         """
         structure, parts = _fitting(self, others)
+        parts = parts[: self.ticks.modules.most_together(part.query for part in parts)]
         most = min(self.ticks.batch_size, self.ticks.shared.most_rows(structure))
         rows = self._chosen(((part, row) for part in parts for row in part.waiting), most)
         rows = self._without_longer(rows)
+        served = loaded(dict.fromkeys(part for part, _ in rows))
+        if self not in served:
+            return [(self, 1.0)]
+        rows = [row for row in rows if row[0] in served]
         try:
-            return _shares(self._answer_together(structure, rows))
+            return _shares(self._answer_together(structure, rows, served))
         except Exception as error:  # noqa: BLE001 - each gets its own, alone in its next tick
             return self._part_company(structure, rows, error)
 
-    def _answer_alone(self, served: ReadyModule) -> None:
+    def _answer_alone(self, served: ReadyAdapter) -> None:
         rows, batch = self._encoded(
             self._chosen(((self, row) for row in self.waiting), self.ticks.batch_size)
         )
@@ -130,12 +137,17 @@ class PredictionPart:
         else:
             _keep(rows, answers)
 
-    def _answer_together(self, structure: Structure, rows: list[_Row]) -> list[_Row]:
+    def _answer_together(
+        self,
+        structure: Structure,
+        rows: list[_Row],
+        served: Mapping["PredictionPart", ReadyAdapter],
+    ) -> list[_Row]:
         rows, batch = self._encoded(rows)
         inputs: dict[PredictionPart, list[Any]] = {}
         for part, row in rows:
             inputs.setdefault(part, []).append(part.query.inputs[row])
-        pieces = [RowGroup(some, part._served(), part.options) for part, some in inputs.items()]
+        pieces = [RowGroup(some, served[part], part.options) for part, some in inputs.items()]
         began = self.ticks.pace.clock()
         answers = self.ticks.shared.answer(structure, pieces, batch)
         self._record(rows, self.ticks.pace.clock() - began)
@@ -154,11 +166,6 @@ class PredictionPart:
         for part in parts:
             part.alone = True
         return [(part, 1 / len(parts)) for part in parts]
-
-    def _served(self) -> ReadyModule:
-        served = self.ticks.modules.ready(self.query)
-        assert served is not None
-        return served
 
     def _chosen(self, rows: Iterable[_Row], most: int) -> list[_Row]:
         """Return the first rows that fit a tick, by their known costs."""

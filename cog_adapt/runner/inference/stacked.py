@@ -7,7 +7,6 @@ adapters, so that no copy of it is left. A row meets no tensor of another row's 
 are not finite do not spread. This module knows no task and no request.
 """
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cog_adapt.runner.inference.served_adapters import ReadyModule
+from cog_adapt.runner.inference.served_adapters import ReadyAdapter
+from cog_adapt.runner.inference.structures import Structure
 from cog_adapt.runner.modules.batch_rows import holders_of
-from gradient_check.phases.lora import LORA_A, LORA_B, LoRALinear
 from gradient_check.phases.modes import run_setup
 from gradient_check.phases.replicas import freeze, serving_replica
 
@@ -31,60 +30,11 @@ _MOST_KEPT_BYTES = 256 * 2**20
 _Stacks = tuple[Tensor, Tensor]
 
 
-@dataclass(frozen=True)
-class Structure:
-    """The properties that rows must have in common to share a forward.
-
-    Attributes:
-        pairs: name, rank and scale of each layer with a LoRA pair.
-        head: the module that each row has of its own; "" without one.
-    """
-
-    pairs: tuple[tuple[str, int, float], ...]
-    head: str
-
-    def joined(self, other: "Structure") -> "Structure | None":
-        """Return the structure that serves both, or None; rows without pairs fit any."""
-        if self.head != other.head:
-            return None
-        if self.pairs and other.pairs and self.pairs != other.pairs:
-            return None
-        return self if self.pairs else other
-
-
-def structure_of(template: nn.Module, served: ReadyModule, head: str) -> Structure | None:
-    """Return the structure of a ready module; None if it can only run alone.
-
-    Pairs on `nn.Linear` and at most one head can be shared: the module with the tensors whose names
-    `head` (a regex) matches. An adapter that replaces any other tensor runs alone.
-    """
-    pairs, heads = set(), set()
-    for name in served.tensors:
-        place, _, leaf = name.rpartition(".")
-        layer = served.parts.get(place)
-        if leaf in (LORA_A, LORA_B) and type(layer) is LoRALinear:
-            pairs.add((place, layer.lora_a.shape[0], layer.lora_scale))
-        elif place and re.fullmatch(head, name) and name not in _tied(template):
-            heads.add(place)
-        else:
-            return None
-    tops = [place for place in heads if not any(place.startswith(f"{top}.") for top in heads)]
-    return Structure(tuple(sorted(pairs)), "".join(tops)) if len(tops) <= 1 else None
-
-
-def _tied(module: nn.Module) -> set[str]:
-    """Return the names of parameters that several modules share."""
-    names: dict[int, list[str]] = {}
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        names.setdefault(id(parameter), []).append(name)
-    return {name for same in names.values() if len(same) > 1 for name in same}
-
-
 @dataclass(frozen=True, eq=False)
 class _Group:
     """The stacks of the same rows, by the names of their layers."""
 
-    refs: tuple[ref[ReadyModule], ...]  # weak references, so that the adapters can be freed
+    refs: tuple[ref[ReadyAdapter], ...]  # weak references, so that the adapters can be freed
     stacks: dict[str, _Stacks] = field(default_factory=dict)
 
     @property
@@ -105,7 +55,7 @@ class PairStacks:
     def __init__(self, most_bytes: int = _MOST_KEPT_BYTES) -> None:
         self._most_bytes = most_bytes
         self._groups: OrderedDict[tuple[int, ...], _Group] = OrderedDict()
-        self._rows: Sequence[ReadyModule] | None = None
+        self._rows: Sequence[ReadyAdapter] | None = None
         self._free = 0
 
     @property
@@ -114,7 +64,7 @@ class PairStacks:
         return sum(group.bytes for group in [*self._groups.values()])
 
     @contextmanager
-    def keeping(self, rows: Sequence[ReadyModule]) -> Iterator[None]:
+    def keeping(self, rows: Sequence[ReadyAdapter]) -> Iterator[None]:
         """Let the forward inside cache the stacks of its rows, if these have come before."""
         key = tuple(map(id, rows))
         known = key in self._groups
@@ -130,7 +80,7 @@ class PairStacks:
         finally:
             self._rows = None
 
-    def of(self, place: str, rows: Sequence[ReadyModule], make: Callable[[], _Stacks]) -> _Stacks:
+    def of(self, place: str, rows: Sequence[ReadyAdapter], make: Callable[[], _Stacks]) -> _Stacks:
         """Return the stacks of a layer for these rows, cached or new."""
         if rows is not self._rows:
             return make()
@@ -178,7 +128,7 @@ def stacked_replica(
 
 
 class StackedLinear(nn.Linear):
-    """`LoRALinear`, with the pair of each row's adapter."""
+    """`lora.LoRALinear`, with the pair of each row's adapter."""
 
     place: str
     rank: int
@@ -189,31 +139,27 @@ class StackedLinear(nn.Linear):
         """Map shape (N, ..., in) to (N, ..., out)."""
         frozen = super().forward(input)
         holders = holders_of(len(input))
-        if not any(type(served.parts[self.place]) is LoRALinear for served in holders):
+        if not any(served.pair(self.place) for served in holders):
             return frozen
         a, b = self.stacks.of(self.place, holders, partial(self._stacked, holders))
         rows = input.to(a.dtype).reshape(len(input), -1, self.in_features)
         low = torch.bmm(rows, a.transpose(1, 2)) * self.scale
         return frozen + torch.bmm(low, b).to(frozen.dtype).view_as(frozen)
 
-    def _stacked(self, holders: Sequence[ReadyModule]) -> _Stacks:
+    def _stacked(self, holders: Sequence[ReadyAdapter]) -> _Stacks:
         """Return each row's A (N, rank, in) and Bᵀ (N, rank, out); zeros for a row without both."""
-        layers = [served.parts[self.place] for served in holders]
-        pairs = [
-            (layer.lora_a, layer.lora_b.t()) if isinstance(layer, LoRALinear) else None
-            for layer in layers
-        ]
+        pairs = [served.pair(self.place) for served in holders]
         first = next(pair for pair in pairs if pair is not None)
         none = tuple(tensor.new_zeros(()).expand(tensor.shape) for tensor in first)
         a, b = zip(*(pair or none for pair in pairs), strict=True)
-        return torch.stack(a), torch.stack(b)
+        return torch.stack(a), torch.stack(b).transpose(1, 2)
 
 
 class StackedHead(nn.Module):
     """The head of each row's adapter, one after the other, padded to the widest.
 
     Attributes:
-        widths: labels of each adapter in the latest forward, by the `id` of its `ReadyModule`.
+        widths: labels of each adapter in the latest forward, by the `id` of its `ReadyAdapter`.
     """
 
     def __init__(self, place: str) -> None:
@@ -229,7 +175,7 @@ class StackedHead(nn.Module):
             rows_of.setdefault(id(served), []).append(row)
         groups = [torch.tensor(rows, device=input.device) for rows in rows_of.values()]
         outputs = [
-            holders[rows[0]].parts[self.place](input[group])
+            holders[rows[0]].part(self.place)(input[group])
             for rows, group in zip(rows_of.values(), groups, strict=True)
         ]
         self.widths = {key: out.shape[-1] for key, out in zip(rows_of, outputs, strict=True)}

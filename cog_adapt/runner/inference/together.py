@@ -18,15 +18,14 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.inference.answers import Phase
-from cog_adapt.runner.inference.served_adapters import ReadyModule
+from cog_adapt.runner.inference.served_adapters import ReadyAdapter
 from cog_adapt.runner.inference.sharing import Sharing
 from cog_adapt.runner.inference.stacked import (
     PairStacks,
     StackedHead,
-    Structure,
     stacked_replica,
-    structure_of,
 )
+from cog_adapt.runner.inference.structures import Adapted, Structure, Structures
 from cog_adapt.runner.modules.batch_rows import holding
 from cog_adapt.runner.task.task import Batch, on_device
 from gradient_check.phases.memory import free_cache, is_out_of_memory
@@ -44,7 +43,7 @@ class RowGroup:
     """Some inputs of one query, with the module that answers it alone."""
 
     inputs: Sequence[Any]
-    served: ReadyModule
+    served: ReadyAdapter
     options: Any
 
 
@@ -62,21 +61,25 @@ class SharedForwards:
     def __init__(self, template: nn.Module, phase: Phase) -> None:
         self._template = template
         self._phase = phase
-        self._structures: WeakKeyDictionary[ReadyModule, Structure | None] = WeakKeyDictionary()
+        self._structures = Structures(template, phase.task.head)
+        self._found: WeakKeyDictionary[ReadyAdapter, Structure | None] = WeakKeyDictionary()
         self.replicas: OrderedDict[Structure, nn.Module] = OrderedDict()
         self.proven: set[Structure] = set()
         self._sharing = Sharing()
         self._stacks = PairStacks()
 
-    def structure(self, served: ReadyModule) -> Structure | None:
-        """Return the structure that others need to join; None: this module runs alone."""
-        task = self._phase.task
-        if not task.shares_forwards:
-            return None
-        if served not in self._structures:
-            self._structures[served] = structure_of(self._template, served, task.head)
-        found = self._structures[served]
-        return found if found is not None and self._sharing.may_share(found.head) else None
+    def structure(self, served: ReadyAdapter) -> Structure | None:
+        """Return the structure that others need to join; None: the adapter runs alone now."""
+        return self.now(self._structure(served))
+
+    def structure_of(self, adapter: Adapted) -> Structure | None:
+        """Return an adapter's structure, whether or not it may be shared now."""
+        return self._structures.of(adapter) if self._phase.task.shares_forwards else None
+
+    def now(self, structure: Structure | None) -> Structure | None:
+        """Return the structure if its forwards may be shared now, else None."""
+        may = structure is not None and self._sharing.may_share(structure.head)
+        return structure if may and self._phase.task.shares_forwards else None
 
     def note_failure(self, structure: Structure, rows: int, error: Exception) -> str:
         """Share less after a failed forward of so many rows; return in words how much less.
@@ -98,9 +101,9 @@ class SharedForwards:
             return f"memory ran out with {rows} rows; at most {most} share one from now on"
         return f"sharing pauses for {self._sharing.failed(head)} forwards"
 
-    def note_alone(self, served: ReadyModule) -> None:
+    def note_alone(self, served: ReadyAdapter) -> None:
         """Count a forward that was not shared: pauses are counted in forwards."""
-        found = self._structures.get(served)
+        found = self._structure(served)
         if found is not None:
             self._sharing.ran_alone(found.head)
 
@@ -130,7 +133,7 @@ class SharedForwards:
         return answers
 
     def rows_of(
-        self, structure: Structure, holders: Sequence[ReadyModule], forward: Forward
+        self, structure: Structure, holders: Sequence[ReadyAdapter], forward: Forward
     ) -> Tensor:
         """Compute the rows of one forward, each by its holder's adapter.
 
@@ -157,6 +160,11 @@ class SharedForwards:
         self._sharing.went_well(structure.head)
         return rows
 
+    def _structure(self, served: ReadyAdapter) -> Structure | None:
+        if served not in self._found:
+            self._found[served] = self.structure_of(served)
+        return self._found[served]
+
     def _replica(self, structure: Structure) -> nn.Module:
         if structure not in self.replicas:
             while len(self.replicas) >= _MOST_REPLICAS:
@@ -176,7 +184,7 @@ class _SharedForward:
         self._head = structure.head
         self._outputs: Tensor | None = None
 
-    def outputs(self, holders: Sequence[ReadyModule], *, by_name: bool) -> Tensor:
+    def outputs(self, holders: Sequence[ReadyAdapter], *, by_name: bool) -> Tensor:
         if self._outputs is None:
             with holding(holders):
                 made = self.replica(**self.batch) if by_name else self.replica(self.batch)
@@ -188,7 +196,7 @@ class _SharedForward:
             self._outputs = made
         return self._outputs
 
-    def of_piece(self, rows: Tensor, served: ReadyModule) -> Tensor:
+    def of_piece(self, rows: Tensor, served: ReadyAdapter) -> Tensor:
         """Cut rows to the labels of their own head."""
         head = self.replica.get_submodule(self._head)
         return rows[..., : head.widths[id(served)]] if isinstance(head, StackedHead) else rows
@@ -197,7 +205,9 @@ class _SharedForward:
 class _StandIn(nn.Module):
     """The model that `Task.predict` receives: its forward returns one piece's rows."""
 
-    def __init__(self, shared: _SharedForward, holders: Sequence[ReadyModule], rows: slice) -> None:
+    def __init__(
+        self, shared: _SharedForward, holders: Sequence[ReadyAdapter], rows: slice
+    ) -> None:
         super().__init__()
         put_in_eval(self)
         self.shared = shared
@@ -228,7 +238,7 @@ def _answer_each(
     return answers
 
 
-def _held_forward(module: nn.Module, forward: Forward, holders: Sequence[ReadyModule]) -> Tensor:
+def _held_forward(module: nn.Module, forward: Forward, holders: Sequence[ReadyAdapter]) -> Tensor:
     with holding(holders):
         return forward(module, range(len(holders)))
 

@@ -96,7 +96,7 @@ def test_answers_of_one_adapter_share_its_own_module():
 
 
 def test_random_mixes_answer_as_each_would_alone():
-    model = loaded(served_adapters=8)
+    model = loaded(served_adapters=4)
     draw = random.Random(0)
     adapters = [None, *(adapter(model, n, rank=2 + 2 * (n % 2)) for n in range(6))]
     for _ in range(40):
@@ -109,11 +109,29 @@ def test_random_mixes_answer_as_each_would_alone():
             for _ in range(draw.randint(2, 6))
         ]
         expected = [alone(model, query) for query in queries]
-        parts = [part for part, _ in began(model, *queries)]
+        found = began(model, *queries)
+        parts = [part for part, _ in found]
         while going := [part for part in parts if part.ready]:
             first = draw.choice(going)
             first.run_with([part for part in going if part is not first and draw.random() < 0.8])
+        for part, work in found:  # the base, which made room for others
+            while not part.done:
+                next(work)
         assert [text(part) for part in parts] == expected
+
+
+def test_answers_of_more_adapters_than_can_be_ready_grow_in_turns():
+    model = loaded(served_adapters=2)
+    queries = [Query(["word"], adapter(model, n)) for n in range(5)]
+    expected = [alone(model, query) for query in queries]
+    parts = [part for part, _ in began(model, *queries)]
+    assert all(part.ready for part in parts)
+    while going := [part for part in parts if not part.done]:
+        shares = going[0].run_with(going[1:])
+        assert len(shares) == min(2, len(going))
+        parts.sort(key=lambda part: len(text(part)))
+    parts.sort(key=lambda part: part.number)
+    assert [text(part) for part in parts] == expected
 
 
 def test_an_answer_that_cannot_go_on_fails_alone():

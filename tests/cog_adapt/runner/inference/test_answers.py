@@ -15,7 +15,7 @@ from cog_adapt.runner.inference.answers import (
     options_of,
     predict_batch,
 )
-from cog_adapt.runner.inference.served_adapters import ReadyModule, ServedAdapters
+from cog_adapt.runner.inference.served_adapters import ReadyAdapter, ServedAdapters
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.task.task import on_device
 from gradient_check.phases.precision import Precision
@@ -31,7 +31,7 @@ FP32 = Precision(torch.device(PLACE))
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, serve_mode):
     model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE, precision="fp32"))
-    served = ReadyModule(model.base.module, labels(shape))
+    served = ReadyAdapter(model.base.module, labels(shape))
     rows = inputs(shape, 4)
     answers = predict_batch(
         Phase(model.task, FP32, serve_mode), served, model.task.encode(rows), None
@@ -62,7 +62,7 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
             adapter = stop.value.adapter
             break
     rows = inputs(shape, 4)
-    replica = ReadyModule(present(run).take_step.replica, adapter.labels)
+    replica = ReadyAdapter(present(run).take_step.replica, adapter.labels)
     expected = predict_batch(
         Phase(model.task, FP32, "no_grad"), replica, model.task.encode(rows), None
     )
@@ -75,7 +75,7 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
     )
     assert expected != predict_batch(
         Phase(model.task, FP32, "no_grad"),
-        ReadyModule(model.base.module, ()),
+        ReadyAdapter(model.base.module, ()),
         model.task.encode(rows),
         None,
     )
@@ -95,7 +95,7 @@ class Spelling(Letters):
 def test_each_piece_is_made_in_an_inference_phase_and_none_is_on_in_between():
     task = Spelling()
     model = LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
-    served = ReadyModule(model.base.module, LABELS)
+    served = ReadyAdapter(model.base.module, LABELS)
     pieces = generate_pieces(Phase(model.task, FP32, "inference_mode"), served, ["ab"], None)
     for number in range(3):
         assert next(pieces) == (number, True, False)
@@ -108,7 +108,7 @@ def test_who_stops_reading_ends_the_tasks_own_generator():
     task = Spelling()
     model = LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
     phase = Phase(model.task, FP32, "no_grad")
-    pieces = generate_pieces(phase, ReadyModule(model.base.module, LABELS), ["ab"], None)
+    pieces = generate_pieces(phase, ReadyAdapter(model.base.module, LABELS), ["ab"], None)
     assert next(pieces) == (0, False, False)
     pieces.close()
     assert task.closed

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cog_adapt.runner.errors import InputError, PredictionError
+from cog_adapt.runner.errors import InputError, PredictionError, WeightsError
+from cog_adapt.runner.inference import served_adapters
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.prediction_part import PredictionPart
@@ -53,8 +54,75 @@ def test_queries_of_several_adapters_and_of_the_base_are_answered_in_one_forward
         assert_like(part.answers, alone(model, part.query))
 
 
+def waiting(model, *queries):
+    """Parts of adapters that are not ready."""
+    return [model.predictions.part(query) for query in queries]
+
+
+def test_adapters_that_are_not_ready_join_a_forward_without_a_module_of_their_own(monkeypatch):
+    model = loaded()
+    queries = [Query([f"word{n}", "a"], adapter(model, n, labels=2 + n)) for n in range(4)]
+    expected = [alone(model, query) for query in queries]
+    first, *others = ready(model, *queries[:2])
+    first.run_with(others)  # compared with each adapter's own module; the next one is not
+    for query in queries:
+        model.predictions.modules.served.forget(query.adapter.id)
+
+    def never(*_):
+        pytest.fail("a module was made")
+
+    monkeypatch.setattr(served_adapters, "serving_replica", never)
+    first, *others = waiting(model, *queries)
+    assert {part for part, _ in first.run_with(others)} == {first, *others}
+    for part, rows in zip((first, *others), expected, strict=True):
+        assert_like(part.answers, rows)
+
+
+def test_no_more_adapters_join_than_can_be_ready_at_once():
+    model = loaded(served_adapters=3)
+    first, *others = waiting(model, *(Query([f"word{n}"], adapter(model, n)) for n in range(5)))
+    assert [part for part, _ in first.run_with(others)] == [first, *others[:2]]
+    assert len(model.predictions.modules.served) == 3
+
+
+@pytest.mark.parametrize("bad_first", [False, True])
+def test_an_adapter_that_does_not_fit_fails_its_own_query_alone(bad_first):
+    model = loaded()
+    good, bad = waiting(
+        model,
+        Query(["abc"], adapter(model, 1)),
+        Query(["abc"], replace(adapter(model, 2), base="0" * 16)),
+    )
+    first, second = (bad, good) if bad_first else (good, bad)
+    assert [part for part, _ in first.run_with([second])] == [first]
+    assert (good.done, bad.ready) == (not bad_first, False)
+    with pytest.raises(WeightsError, match="was made on base"):
+        finished(bad.working())
+    (later,) = waiting(model, Query(["de"], adapter(model, 3)))
+    assert later.ready  # sharing does not pause
+
+
+def test_no_adapter_joins_once_the_base_has_changed():
+    model = loaded()
+    (part,) = waiting(model, Query(["abc"], adapter(model, 1)))
+    assert part.ready
+    model.base.damage = ("a weight",)
+    assert not part.ready
+
+
+def test_pauses_are_counted_though_no_adapter_was_ready():
+    model = loaded()
+    first, second = waiting(model, *(Query(["abc"], adapter(model, n)) for n in range(2)))
+    structure = first.structure
+    first.ticks.shared.note_failure(structure, 2, RuntimeError("a kernel failed"))
+    for number in range(FIRST_PAUSE):
+        assert not second.ready
+        alone(model, Query(["abc"], adapter(model, 2 + number % 20)))
+    assert second.ready
+
+
 def test_thousands_of_random_mixes_answer_as_each_would_alone():
-    """Adapters of several structures, evicted and forgotten at random, and callers who leave."""
+    """Adapters of several structures, ready or not, evicted at random, and callers who leave."""
     model = loaded(served_adapters=6, batch_size=16)
     draw = random.Random(0)
     adapters = [adapter(model, n, labels=draw.randint(2, 6), rank=r) for n, r in enumerate(RANKS)]
@@ -66,7 +134,8 @@ def test_thousands_of_random_mixes_answer_as_each_would_alone():
             names = tuple(f"name {n}" for n in range(draw.randint(2, 4)))
             chosen = draw.choice([None, *adapters])
             queries.append(Query(texts, chosen, () if chosen else names, owner=draw.choice("ab")))
-        parts = [part for part in ready(model, *queries) if part.ready]
+        parts = [draw.choice([ready, waiting])(model, query)[0] for query in queries]
+        parts = [part for part in parts if part.ready]
         if draw.random() < 0.2:
             model.predictions.modules.served.forget(draw.choice(adapters).id)
         parts = [part for part in parts if part.ready and draw.random() < 0.9]

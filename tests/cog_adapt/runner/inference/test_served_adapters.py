@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from cog_adapt.runner.inference.served_adapters import ServedAdapters
 from cog_adapt.runner.modules.adapters import Adapter
@@ -54,6 +55,47 @@ def test_bytes_are_bounded_too_but_the_one_that_is_asked_for_is_served(served):
     assert (served.bytes, len(served), served.hits, served.misses) == (400 + COPIED, 1, 0, 3)
     served.get("d", lambda: wide(3))
     assert (served.bytes, len(served)) == (12 + COPIED, 1)
+
+
+def test_as_many_are_asked_together_as_can_be_ready_at_once(served):
+    def wide(rows):
+        return Adapter({"head.bias": torch.ones(rows)}, LABELS, "head", "0" * 16)
+
+    a, b, c = (wide(3 + number) for number in range(3))
+    assert served.most_together([("a", a), ("b", b), ("c", c)]) == 2
+    assert served.most_together([("a", a), ("a", a), ("b", b), ("a", a)]) == 4
+    assert served.most_together([("a", wide(100)), ("b", b)]) == 1
+    assert served.most_together([("a", a), ("b", wide(100))]) == 1
+    served.get("a", lambda: a)
+    assert served.most_together([("a", None), ("b", b), ("c", c)]) == 2
+
+
+class Reaching(nn.Module):
+    """A head that reads a layer of the trunk, which it does not own."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(3))
+        self.layers = [layer]
+
+    def forward(self, x):
+        return x @ self.layers[0].weight[:3].T + self.bias
+
+
+@pytest.mark.parametrize("reaches", [False, True])
+def test_a_part_is_made_without_its_module_unless_it_reaches_outside(reaches):
+    base = seeded_module(ConvNet)
+    if reaches:
+        base.head = Reaching(base.fc)
+    freeze(base)
+    served = ServedAdapters(make_template(base), FP32, limit=2, most_bytes=2**20)
+    one = served.get("a", lambda: adapter_of(1))
+    part = one.part("head")
+    assert part.bias.tolist() == [1.0] * 3
+    assert one.part("head") is part
+    assert ("module" in vars(one)) == reaches
+    x = torch.ones(2, 32 if reaches else 8)
+    assert torch.equal(part(x), one.module.head(x))
 
 
 def test_a_removed_adapter_is_let_go_whoever_asked_for_it(served):

@@ -11,10 +11,9 @@ from cog_adapt.runner.inference.served_adapters import ServedAdapters
 from cog_adapt.runner.inference.stacked import (
     PairStacks,
     StackedHead,
-    Structure,
     stacked_replica,
-    structure_of,
 )
+from cog_adapt.runner.inference.structures import Structure, Structures
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.batch_rows import batch_rows, holding
 from gradient_check.phases.precision import Precision
@@ -36,10 +35,14 @@ def serve(model, *adapters):
     return [served.get(made.id, partial(lambda one: one, made)) for made in adapters]
 
 
+def structure_of(model, made):
+    return Structures(model.base.template, HEAD).of(made)
+
+
 def test_the_structure_names_pairs_and_head(model):
     (lora, head) = serve(model, adapter(model, 1), adapter(model, 2, rank=0))
-    assert structure_of(model.base.template, lora, HEAD) == Structure(PAIRS, "head")
-    assert structure_of(model.base.template, head, HEAD) == Structure((), "head")
+    assert structure_of(model, lora) == Structure(PAIRS, "head")
+    assert structure_of(model, head) == Structure((), "head")
 
 
 def test_rows_without_pairs_join_any_structure():
@@ -58,7 +61,7 @@ def test_rows_without_pairs_join_any_structure():
 )
 def test_what_an_adapter_replaces_beside_has_no_structure(model, tensors):
     (served,) = serve(model, adapter(model, 1, tensors=tensors))
-    assert structure_of(model.base.template, served, HEAD) is None
+    assert structure_of(model, served) is None
 
 
 def test_a_head_that_is_tied_to_another_layer_has_no_structure():
@@ -66,12 +69,12 @@ def test_a_head_that_is_tied_to_another_layer_has_no_structure():
     freeze(base)
     tied = Adapter({"output.weight": torch.ones(32, 8)}, (), "head", "0" * 16)
     (served,) = serve(SimpleNamespace(base=SimpleNamespace(template=make_template(base))), tied)
-    assert structure_of(make_template(base), served, r"output\..*") is None
+    assert Structures(make_template(base), r"output\..*").of(served) is None
 
 
 def test_each_row_has_its_own_pair_and_head(model):
     holders = serve(model, *(adapter(model, n, labels=n + 2) for n in range(3)))
-    structure = structure_of(model.base.template, holders[0], HEAD)
+    structure = structure_of(model, holders[0])
     assert structure is not None
     replica = stacked_replica(model.base.template, structure)
     batch = model.task.encode(["abc", "de", "fghij", "k", "lm", "abcdefgh"])
@@ -114,7 +117,7 @@ class Crowd:
         for one in made:
             self.served.get(one.id, partial(lambda one: one, one))
         self.stacks = PairStacks(most_bytes)
-        structure = structure_of(model.base.template, self.rows([0])[0], HEAD)
+        structure = structure_of(model, self.rows([0])[0])
         assert structure is not None
         self.replica = stacked_replica(model.base.template, structure, self.stacks)
         self.batch = model.task.encode(["abc", "de", "fghij"])
