@@ -13,7 +13,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -212,25 +212,28 @@ def _options(parser: argparse.ArgumentParser) -> None:
     only.add_argument(
         "--kinds", action="store_true", help="attack only the kinds of pictures and of speech"
     )
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="with --kinds: parts of names of rows"
+    )
 
 
 Found = tuple[list[dict[str, Any]], list[str]]
 """Rows, and the sentences about late or wrong answers in them."""
 
 
-def _attacked(sizes: Sizes) -> Found:
+def _attacked(sizes: Sizes, _: Sequence[str]) -> Found:
     """Attack the template's predictors."""
     walked, busy = measure(sizes), measure_busy(sizes.busy_seconds)
     return [*walked, busy], late(walked) + late_busy(busy)
 
 
-def _neighbours(sizes: Sizes) -> Found:
+def _neighbours(sizes: Sizes, _: Sequence[str]) -> Found:
     rows = measure_neighbours(sizes.neighbour_seconds)
     return rows, late_neighbours(rows)
 
 
-def _kinds(sizes: Sizes) -> Found:
-    rows = measure_kinds(sizes.kind_seconds, few=sizes is QUICK)
+def _kinds(sizes: Sizes, only: Sequence[str]) -> Found:
+    rows = measure_kinds(sizes.kind_seconds, few=sizes is QUICK, only=only)
     return rows, wrong_kinds(rows)
 
 
@@ -240,7 +243,7 @@ def main() -> None:
     sizes = QUICK if chosen.quick else Sizes()
     parts = {_neighbours: not chosen.kinds, _kinds: not chosen.beside}
     parts = {_attacked: not (chosen.kinds or chosen.beside)} | parts
-    found = [part(sizes) for part, is_wanted in parts.items() if is_wanted]
+    found = [part(sizes, chosen.only) for part, is_wanted in parts.items() if is_wanted]
     rows = [row for each, _ in found for row in each]
     title = "A second caller while hostile values come, ms"
     report = Report(title, COLUMNS, rows, vars(sizes))

@@ -48,7 +48,7 @@ class Caller:
         return self._adapter
 
     def ask(
-        self, method: str, path: str, body: bytes | None = None, **headers: str
+        self, method: str, path: str, body: bytes | memoryview | None = None, **headers: str
     ) -> tuple[Status, bytes]:
         """Return the status and the body of the answer; 0 if the connection ended instead."""
         own = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}

@@ -143,7 +143,7 @@ BREAKS = (
     Break(
         "inputs are decoded on the model thread",
         f"{_RUNNER}/model/input_decoder.py",
-        "return self.thread is None or all(isinstance(each, Decoded) for each in query.inputs)",
+        "return not self.threads or are_decoded(query.inputs)",
         "return True",
         _INPUTS,
     ),

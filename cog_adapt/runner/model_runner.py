@@ -79,7 +79,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             settings=self.settings,
         )
         held = held_adaptations(self.precision.device, self.settings)
-        self._admission = Admission(self.scheduler, held, self._queries.decoder.thread)
+        self._admission = Admission(self.scheduler, held, self._queries.decoder.threads)
         self.cache = AdaptationCache(
             task,
             model=f"{self.base} {self.precision}{mode_of(self.precision.device)}",

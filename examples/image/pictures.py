@@ -16,14 +16,15 @@ from examples.image.picture_blocks import check_blocks
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 MOST_BYTES, MOST_PIXELS = 16 * 2**20, 40_000_000
-MOST_WEBP_PIXELS = 16_000_000  # Pillow lets no other thread run until all of a WebP is decoded
+# Of a longer row, all that came is copied with each block, and to narrow one of five million pixels
+# takes 0.3 s in one call.
+MOST_SIDE = 65_535
+MOST_WEBP_PIXELS = 16_000_000  # all of a WebP is decoded in one call
 SIDE = 224
-# Pillow lets no other thread run while it decodes a block or converts, and a block of the usual
-# 65,536 bytes may be 60 megapixels: 0.2 s, in which the model answers nobody.
+_QUICK_BYTES, _QUICK_PIXELS = 2**18, 1_000_000  # what is decoded within about 20 ms
+# One call decodes a block, and converts and narrows some rows: at most 20 ms. A block of the usual
+# 65,536 bytes may be 60 megapixels: 0.2 s.
 _BLOCK, _PIXELS_OF_A_CALL = 2_048, 1_000_000
-# Pixels that are not packed take as many bytes as they have; of a row that is cut into small
-# blocks, all that came is copied with each.
-_RAW_BLOCK = 2**20
 _BROKEN = (
     *(OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, OverflowError),
     *(struct.error, zlib.error, Image.DecompressionBombError),
@@ -76,25 +77,34 @@ def pixels_of(content: bytes) -> np.ndarray:
     """
     with _opened(content) as picture:
         picture.draft("RGB", (2 * SIDE, 2 * SIDE))  # a JPEG is decoded no larger than needed
-        is_raw = all(tile.codec_name == "raw" for tile in picture.tile)
-        picture.decodermaxblock = _RAW_BLOCK if is_raw else _BLOCK
-        return np.asarray(_in_color(picture).resize((SIDE, SIDE)))
+        picture.decodermaxblock = _BLOCK
+        picture.load()
+        # As of every picture, the colours are taken: Pillow warns of a palette's that are half seen
+        picture.info.pop("transparency", None)
+        return np.asarray(_resized(picture))
 
 
-def _in_color(picture: Image.Image) -> Image.Image:
-    """Return a picture in RGB, some rows at a call."""
+def _resized(picture: Image.Image) -> Image.Image:
+    """Return a picture in RGB with the bits of `resize`, which narrows rows first too."""
     width, height = picture.size
     rows = max(1, _PIXELS_OF_A_CALL // width)
-    picture.load()
-    # As of every picture, the colours are taken: Pillow warns of a palette's that are half seen
-    picture.info.pop("transparency", None)
-    if rows >= height:
-        return picture.convert("RGB")
-    whole = Image.new("RGB", picture.size)
+    narrow = Image.new("RGB", (SIDE, height))
     for top in range(0, height, rows):
-        box = (0, top, width, min(top + rows, height))
-        whole.paste(picture.crop(box).convert("RGB"), box)
-    return whole
+        part = picture.crop((0, top, width, min(top + rows, height))).convert("RGB")
+        narrow.paste(part.resize((SIDE, part.height)), (0, top))
+    return narrow.resize((SIDE, SIDE))
+
+
+def decodes_quickly(given: object) -> bool:
+    """Return whether a picture has few bytes and, by its header, few pixels.
+
+    Raises:
+        InputError: as `pixel_count`.
+    """
+    size = len(given) if isinstance(given, str | bytes) else 0
+    if isinstance(given, Path):
+        size = given.stat().st_size
+    return size <= _QUICK_BYTES and pixel_count(given) <= _QUICK_PIXELS
 
 
 def pixel_count(given: object) -> int:
@@ -128,6 +138,11 @@ def _opened(content: bytes) -> Iterator[ImageFile.ImageFile]:
 
 def _check_size(picture: ImageFile.ImageFile) -> None:
     width, height = picture.size
+    if max(width, height) > MOST_SIDE:
+        raise InputError(
+            f"a picture has a side of {max(width, height):,} pixels; the limit is {MOST_SIDE:,}. "
+            "Cut it into parts."
+        )
     limit = MOST_WEBP_PIXELS if picture.format == "WEBP" else MOST_PIXELS
     if width * height > limit:
         size = f"{width} x {height} pixels; the limit is {limit:,}"

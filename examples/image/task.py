@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from cog_adapt import Batch, Example, InputError, Task, label_scores, label_set
 from examples.image.network import WIDTH, load_network
-from examples.image.pictures import file_of, pixel_count, pixels_of
+from examples.image.pictures import decodes_quickly, file_of, pixel_count, pixels_of
 
 
 class Pictures(Task):
@@ -47,6 +47,9 @@ class Pictures(Task):
 
     def decoding_cost(self, value: Any) -> int:
         return pixel_count(value)
+
+    def decodes_quickly(self, value: Any) -> bool:
+        return decodes_quickly(value)
 
     def decode_input(self, value: Any) -> np.ndarray:
         return pixels_of(file_of(value))

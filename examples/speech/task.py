@@ -23,6 +23,7 @@ class Transcription(Task):
 
     lora_targets = r"model\.decoder\..*(q_proj|v_proj)"
     max_decoding, decoding_unit = 3_600, "seconds of sound"
+    part_tokens = 60  # a sound counts 117: the encoder hears one at a tick, a step answers two
     blocks = r"model\.encoder\.layers\.\d+"  # frozen: each sound is heard once, not at each step
 
     def __init__(self) -> None:

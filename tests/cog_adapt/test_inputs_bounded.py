@@ -96,6 +96,13 @@ class Sealed(Letters):
         return [Example("sealed:abc", "low"), Example("sealed:xyz", "high")]
 
 
+class QuickSealed(Sealed):
+    """Sealed inputs that are decoded quickly, unless they begin with `held`."""
+
+    def decodes_quickly(self, value):
+        return ":held" not in value
+
+
 def sealed(count, name="low", word="a"):
     """Rows of examples, one label's."""
     return [{"input": f"sealed:{word}{chr(97 + n)}", "target": name} for n in range(count)]
@@ -388,6 +395,38 @@ def test_an_adaptation_waits_for_its_examples_outside_the_model_thread(seals):
         return await adapting
 
     assert asyncio.run(both()).adapter
+
+
+def test_what_is_decoded_quickly_does_not_wait_for_what_is_slow(settings):
+    with runner_of(QuickSealed(), settings) as runner:
+        task = runner.task
+
+        async def both():
+            mixed = Query(["sealed:ab", "sealed:held", "sealed:yc"], owner="a")
+            waiting = asyncio.ensure_future(runner.decoded_async(mixed))
+            await until(task.held.is_set)
+            innocent = asked(runner, "b", inputs=["sealed:ab"], examples=ROWS)
+            assert (await asyncio.wait_for(innocent, 20)).adapter
+            assert not waiting.done()
+            task.go.set()
+            return await waiting
+
+        decoded = asyncio.run(both())
+        assert [each.value for each in decoded.inputs] == ["ab", "held", "yc"]
+        assert task.decoded[-1] == "sealed:held"
+        assert task.threads == {"decode", "decode-quick"}
+
+
+def test_slow_examples_are_decoded_one_at_a_time_beside_quick_ones(settings):
+    with runner_of(QuickSealed(), settings) as runner:
+        runner.task.go.set()
+        rows = [Example("sealed:helda", "low"), Example("sealed:y", "high")]
+        assert runner.adapt(rows, FEW).adapter
+        assert runner.task.threads == {"decode", "decode-quick"}
+        assert len(runner.predict(["sealed:heldb", "sealed:yc"], labels=("low", "high"))) == 2
+        assert sorted(runner.task.decoded[-4:]) == [
+            *("sealed:helda", "sealed:heldb", "sealed:y", "sealed:yc"),
+        ]
 
 
 def test_who_leaves_frees_the_thread_that_decodes(seals):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.start import Start, encode_examples, example_loss
-from cog_adapt.runner.adaptation.step_parts import ALL_WEIGHTS, mixes_rows
+from cog_adapt.runner.adaptation.step_parts import ALL_WEIGHTS, cost_of, mixes_rows
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.modules.batch_rows import holding
@@ -144,6 +144,7 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     """Return whether a few examples have the same losses alone, before any step.
 
     One tick computes the examples' losses together; then a tick for each computes its loss alone.
+    Of examples that are a part each, two are compared.
     """
     if not start.task.rows_are_independent:
         return False
@@ -153,6 +154,8 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     chosen = _tried(start.data.examples)
     try:
         pair = yield from _encoded(start, chosen)
+        if _are_parts(pair[0], start.training.limit.tokens):
+            chosen, pair = chosen[:2], _first_two(*pair)
         together = _losses(start, replica=replica, chosen=chosen, pair=pair)
         each = list[Tensor]()
         for position in chosen:
@@ -172,6 +175,16 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     limit = _ROUGH if start.training.precision.autocasts else _EXACT
     near = limit * max(float(together.abs().max()), _LEAST)
     return together.shape == alone.shape and torch.allclose(together, alone, rtol=0.0, atol=near)
+
+
+def _are_parts(batch: Batch, tokens: int) -> bool:
+    """Return whether each row is longer than a part."""
+    rows = range(len(next(iter(batch.values()))))
+    return all(cost_of({name: each[row] for name, each in batch.items()}) > tokens for row in rows)
+
+
+def _first_two(batch: Batch, targets: Tensor) -> tuple[Batch, Tensor]:
+    return {name: each[:2] for name, each in batch.items()}, targets[:2]
 
 
 def _tried(examples: Sequence[Example]) -> list[int]:

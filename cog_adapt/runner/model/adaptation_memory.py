@@ -10,10 +10,10 @@ import torch
 from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed, longest_of
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.model.input_decoder import QUICK, threads_of
 from cog_adapt.runner.scheduling.elsewhere import Elsewhere
 from cog_adapt.runner.scheduling.held_memory import HeldMemory
-from cog_adapt.runner.task.decoding import decoding_examples
-from cog_adapt.runner.task.task import decodes
+from cog_adapt.runner.task.decoding import are_decoded, decoding_examples
 from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import free_memory
 
@@ -52,9 +52,13 @@ def admitted(
 
 
 def _decoded(start: Start, chosen: Sequence[int]) -> Generator[Elsewhere[Any], None, Start]:
-    """Let another thread decode examples, where the task decodes them."""
-    if not decodes(start.task):
-        return start
-    work = Elsewhere(decoding_examples(start.task, start.data.examples, chosen))
-    yield work
-    return start.with_examples(work.result())
+    """Let other threads decode examples, where the task decodes them."""
+    for name in threads_of(start.task):
+        examples = start.data.examples
+        if are_decoded(examples[place].input for place in chosen):
+            break
+        steps = decoding_examples(start.task, examples, chosen, only_quick=name == QUICK)
+        work = Elsewhere(steps, name)
+        yield work
+        start = start.with_examples(work.result())
+    return start

@@ -1,11 +1,13 @@
-"""Decodes the inputs of queries on a thread of its own, one at a time, owners in turn.
+"""Decodes the inputs of queries on threads of its own, one at a time on each, owners in turn.
 
-A picture of 40 megapixels takes 0.4 s, in which the model thread answers others. Many inputs are
-decoded and answered in portions, so that decoded inputs take bounded memory.
+A picture of 40 megapixels takes 0.4 s, in which the model thread answers others. If the task tells
+which inputs are decoded quickly, these have the first thread and the others the second. One thread
+that alternated between pieces of several large pictures would hold the pixels of all of them. Many
+inputs are decoded and answered in portions, so that decoded inputs take bounded memory.
 """
 
 import asyncio
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,30 +18,36 @@ from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.scheduling.giving_way import giving_way
 from cog_adapt.runner.scheduling.scheduler import Scheduler
 from cog_adapt.runner.scheduling.tickets import Ticket
-from cog_adapt.runner.task.decoding import Decoded, check_decoding, decoding_inputs, opens_no_file
+from cog_adapt.runner.task.decoding import (
+    are_decoded,
+    check_decoding,
+    decoding_inputs,
+    opens_no_file,
+)
 from cog_adapt.runner.task.errors import named
-from cog_adapt.runner.task.task import Task, decodes
+from cog_adapt.runner.task.task import Task, decodes, tells_quick_inputs
 
 AT_ONCE = 32  # inputs of a request that are decoded before the first is answered
+QUICK, ALL = "decode-quick", "decode"  # names of threads
 
 
 class InputDecoder:
     """Decodes inputs for a task; a task without decoding needs no thread.
 
     Attributes:
-        thread: of the decoding; None if the task decodes nothing.
+        threads: by name, in the order in which an input is offered to them.
     """
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self.thread = Scheduler("decode") if decodes(task) else None
-        if self.thread is not None:
-            self.thread.explain = partial(named, task)
+        self.threads: Mapping[str, Scheduler] = {name: Scheduler(name) for name in threads_of(task)}
+        for thread in self.threads.values():
+            thread.explain = partial(named, task)
 
     def close(self) -> None:
-        """End the thread."""
-        if self.thread is not None:
-            self.thread.close()
+        """End the threads."""
+        for thread in self.threads.values():
+            thread.close()
 
     async def check_async(self, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> None:
         """Check as `check_decoding` does, from an event loop: a thread reads the headers."""
@@ -58,13 +66,17 @@ class InputDecoder:
 
     def decoded(self, query: Query) -> Query:
         """Return a query with its inputs decoded (InputError if one is broken)."""
-        return query if self._is_ready(query) else _with(query, self._submit(query).wait())
+        for name in self.threads:
+            if not self._is_ready(query):
+                query = replace(query, inputs=self._submit(name, query).wait())
+        return query
 
     async def decoded_async(self, query: Query) -> Query:
         """Decode as `decoded` does, from an event loop."""
-        if self._is_ready(query):
-            return query
-        return _with(query, await self._submit(query).wait_async())
+        for name in self.threads:
+            if not self._is_ready(query):
+                query = replace(query, inputs=await self._submit(name, query).wait_async())
+        return query
 
     async def few_decoded(self, query: Query) -> Query:
         """Decode a query that is answered more than once, if it has few inputs; else return it."""
@@ -84,11 +96,18 @@ class InputDecoder:
         return await self.decoded_async(query)
 
     def _is_ready(self, query: Query) -> bool:
-        return self.thread is None or all(isinstance(each, Decoded) for each in query.inputs)
+        return not self.threads or are_decoded(query.inputs)
 
-    def _submit(self, query: Query) -> Ticket[list[Decoded]]:
-        assert self.thread is not None
-        return self.thread.submit_short(_decoded(self._task, query.inputs), query.owner)
+    def _submit(self, name: str, query: Query) -> Ticket[list[Any]]:
+        work = _decoded(self._task, query.inputs, only_quick=name == QUICK)
+        return self.threads[name].submit_short(work, query.owner)
+
+
+def threads_of(task: Task) -> tuple[str, ...]:
+    """Return the names of the threads that decode a task's inputs, the quick inputs' first."""
+    if not decodes(task):
+        return ()
+    return (QUICK, ALL) if tells_quick_inputs(task) else (ALL,)
 
 
 def _checked(task: Task, inputs: Sequence[Any], examples: Sequence[Example]) -> None:
@@ -96,10 +115,8 @@ def _checked(task: Task, inputs: Sequence[Any], examples: Sequence[Example]) -> 
         check_decoding(task, inputs, examples)
 
 
-def _decoded(task: Task, inputs: Sequence[Any]) -> Generator[None, None, list[Decoded]]:
+def _decoded(
+    task: Task, inputs: Sequence[Any], *, only_quick: bool
+) -> Generator[None, None, list[Any]]:
     with giving_way():
-        return (yield from decoding_inputs(task, inputs))
-
-
-def _with(query: Query, inputs: Sequence[Any]) -> Query:
-    return replace(query, inputs=inputs)
+        return (yield from decoding_inputs(task, inputs, only_quick=only_quick))

@@ -11,10 +11,11 @@ knows no model.
 
 import logging
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from queue import SimpleQueue
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from cog_adapt.runner.adaptation.memory_estimate import Waiting
@@ -92,15 +93,19 @@ class Admission:
     Args:
         scheduler: of the model thread.
         held: the memory of running work, and its limits.
-        other: does the work that work here waits for (`Elsewhere`); None: it is done here.
+        others: do the work that work here waits for (`Elsewhere`), by name; work for any other
+            name is done here.
     """
 
     def __init__(
-        self, scheduler: Scheduler, held: HeldMemory[_Run], other: Scheduler | None = None
+        self,
+        scheduler: Scheduler,
+        held: HeldMemory[_Run],
+        others: Mapping[str, Scheduler] = MappingProxyType({}),
     ) -> None:
         self._scheduler = scheduler
         self._held = held
-        self._other = other
+        self._others = others
         self._waiting = _Turns(VirtualTime())
         self._letting_in = False
 
@@ -162,7 +167,7 @@ class Admission:
         except StopIteration as stop:
             return EndMessage(result=stop.value)
         if isinstance(progress, Elsewhere):
-            return self._leave_for(run, progress) if self._other is not None else None
+            return self._leave_for(run, progress) if progress.thread in self._others else None
         if not isinstance(progress, MemoryDemand):
             return progress
         run.needed = progress
@@ -170,10 +175,9 @@ class Admission:
 
     def _leave_for(self, run: _Run, work: Elsewhere[Any]) -> EndMessage:
         """Take a run out of the scheduler until another thread has done its `Elsewhere`."""
-        assert self._other is not None
         ticks = self._ticks_elsewhere(run, work)
         next(ticks)  # started, so that it lets the run continue even if it is closed at once
-        run.elsewhere = self._other.submit_short(ticks, run.owner)
+        run.elsewhere = self._others[work.thread].submit_short(ticks, run.owner)
         return EndMessage(result=_PARKED)
 
     def _ticks_elsewhere(self, run: _Run, work: Elsewhere[Any]) -> Generator[None, None, None]:

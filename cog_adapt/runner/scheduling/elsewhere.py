@@ -11,9 +11,11 @@ class Elsewhere(Generic[T]):
 
     Args:
         work: a generator, whose steps are ticks of the other thread.
+        thread: the name of the other thread.
     """
 
-    def __init__(self, work: Generator[object, None, T]) -> None:
+    def __init__(self, work: Generator[object, None, T], thread: str) -> None:
+        self.thread = thread
         self._work = work
         self._results: list[T] = []
         self._error: Exception | None = None

@@ -4,7 +4,7 @@ Digests and features are keyed by the input as it was sent, so both forms are ke
 module knows no thread and no model.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -36,6 +36,11 @@ class Decoded:
         if isinstance(found, int):
             return found
         return len(self.value) if isinstance(self.value, bytes | str) else 0
+
+
+def are_decoded(inputs: Iterable[Any]) -> bool:
+    """Return whether all inputs are decoded."""
+    return all(isinstance(each, Decoded) for each in inputs)
 
 
 def opens_no_file(task: Task, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> bool:
@@ -87,21 +92,28 @@ def opened(task: Task, inputs: Sequence[Any]) -> Sequence[Any]:
     return [each.value if isinstance(each, Decoded) else task.decode_input(each) for each in inputs]
 
 
-def decoding_inputs(task: Task, inputs: Sequence[Any]) -> Generator[None, None, list[Decoded]]:
+def decoding_inputs(
+    task: Task, inputs: Sequence[Any], *, only_quick: bool
+) -> Generator[None, None, list[Any]]:
     """Decode the inputs of a request, one at a tick.
+
+    Args:
+        task: decodes them.
+        inputs: as they were sent, or decoded before.
+        only_quick: leave inputs that are slow to decode, by the task, as they are.
 
     Raises:
         InputError: an input is broken or too long when decoded; the message has its number.
     """
-    found: list[Decoded] = []
+    found: list[Any] = []
     for number, each in enumerate(inputs, 1):
-        found.append(_decoded(task, each, f"input {number}"))
+        found.append(_decoded(task, each, f"input {number}", only_quick=only_quick))
         yield None
     return found
 
 
 def decoding_examples(
-    task: Task, examples: Sequence[Example], chosen: Sequence[int]
+    task: Task, examples: Sequence[Example], chosen: Sequence[int], *, only_quick: bool
 ) -> Generator[None, None, list[Example]]:
     """Decode the inputs of the examples at these positions, one at a tick; return all examples.
 
@@ -110,16 +122,19 @@ def decoding_examples(
     """
     found = [*examples]
     for place in chosen:
-        value = _decoded(task, found[place].input, f"example {place + 1}")
+        name = f"example {place + 1}"
+        value = _decoded(task, found[place].input, name, only_quick=only_quick)
         found[place] = Example(value, found[place].target)
         yield None
     return found
 
 
-def _decoded(task: Task, sent: Any, name: str) -> Decoded:  # noqa: ANN401 - what a caller sent
+def _decoded(task: Task, sent: Any, name: str, *, only_quick: bool) -> Any:  # noqa: ANN401 - what a caller sent
     if isinstance(sent, Decoded):
         return sent
     try:
+        if only_quick and not task.decodes_quickly(sent):
+            return sent
         value = task.decode_input(sent)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error

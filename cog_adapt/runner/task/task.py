@@ -44,8 +44,9 @@ class Task(ABC):
 
     Write `load`, `encode`, `loss`, `predict` and `probe`; every other hook has a default. The
     runner calls `load` once in setup, `example`, `labels` and `decoding_cost` on any thread,
-    `decode_input` on a thread of its own, and everything else on its model thread, in the right
-    phase, with tensors on the right device. A task keeps no state that a call changes.
+    `decode_input` and `decodes_quickly` on threads of their own, and everything else on its model
+    thread, in the right phase, with tensors on the right device. A task keeps no state that a call
+    changes.
 
     Attributes:
         method: the method of an adaptation, unless the request names one (`Recipe.method`); "":
@@ -168,9 +169,18 @@ class Task(ABC):
         `decode_input` is called for each input of a request, and for the input of each example
         before the example is learned, one at a time on a thread of its own; only the probe is
         decoded on the model thread. The result is kept until the request ends, so the result should
-        be small: 150 kB of pixels.
+        be small: 150 kB of pixels. A task with `decodes_quickly` has a second such thread.
         """
         return value
+
+    def decodes_quickly(self, value: Any) -> bool:  # noqa: ANN401 - what a caller sent
+        """Return whether an input is decoded within about 20 ms, by its size and header alone.
+
+        Such inputs are decoded on a thread of their own, so that a small picture does not wait for
+        a large one. A task that overrides this method allows two calls of `decode_input` at a time,
+        one on each thread. By default one thread decodes all inputs.
+        """
+        return False
 
     def shortened(self, inputs: Sequence[Any]) -> Sequence[int]:
         """Return the positions of the inputs that `encode` cuts; the report names them.
@@ -240,6 +250,11 @@ class Task(ABC):
 def decodes(task: Task) -> bool:
     """Return whether a task decodes inputs before it encodes them."""
     return type(task).decode_input is not Task.decode_input
+
+
+def tells_quick_inputs(task: Task) -> bool:
+    """Return whether a task tells which inputs are decoded quickly."""
+    return type(task).decodes_quickly is not Task.decodes_quickly
 
 
 def _numbers(targets: Sequence[Any]) -> Tensor:

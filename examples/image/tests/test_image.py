@@ -19,6 +19,7 @@ from cog_adapt import InputError, ModelRunner, Recipe, RunnerSettings, read_exam
 from examples.image.pictures import (
     FORMATS,
     MOST_PIXELS,
+    decodes_quickly,
     file_of,
     pixel_count,
     pixels_of,
@@ -121,18 +122,23 @@ def test_mutated_pictures_are_read_or_refused_and_no_address_is_shown(kind):
     assert not [each for each in said if " at 0x" in each]
 
 
+def noting(sizes, call):
+    def noted(self, *args, **more):
+        sizes.append(self.width * self.height)
+        return call(self, *args, **more)
+
+    return noted
+
+
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P"])
 def test_a_large_picture_is_converted_a_part_at_a_call_to_the_same_pixels(monkeypatch, mode):
-    file, sizes, convert = io.BytesIO(), [], Image.Image.convert
+    file, sizes = io.BytesIO(), []
     Image.effect_noise((1_700, 1_300), 90).convert(mode).save(file, "PNG")
     with Image.open(io.BytesIO(file.getvalue())) as picture:
         whole = np.asarray(picture.convert("RGB").resize((224, 224)))
 
-    def note(self, *args, **more):
-        sizes.append(self.width * self.height)
-        return convert(self, *args, **more)
-
-    monkeypatch.setattr(Image.Image, "convert", note)
+    for name in ("convert", "resize"):
+        monkeypatch.setattr(Image.Image, name, noting(sizes, getattr(Image.Image, name)))
     assert np.array_equal(pixels_of(file.getvalue()), whole)
     assert max(sizes) <= 1_000_000
 
@@ -170,6 +176,23 @@ def test_a_picture_is_counted_by_its_header_alone(tmp_path):
     assert pixel_count(content[:60]) == pixel_count(tmp_path / "cut.png") == 60_000
     with pytest.raises(InputError, match="cannot be read"):
         pixels_of(content[:60])
+
+
+def test_a_picture_of_few_pixels_and_bytes_need_not_wait_for_a_large_one(tmp_path):
+    small, large = png(1_000, 1_000), png(1_001, 1_000)
+    long = small + bytes(2**18)
+    for content, is_quick in ((small, True), (large, False), (long, False)):
+        (tmp_path / "a.png").write_bytes(content)
+        for given in (content, tmp_path / "a.png", base64.b64encode(content).decode()):
+            assert decodes_quickly(given) == Pictures().decodes_quickly(given) == is_quick
+
+
+@pytest.mark.parametrize("size", [(65_536, 1), (1, 65_536)])
+def test_a_picture_has_no_side_that_is_longer_than_a_jpegs(size):
+    for read in (pixels_of, pixel_count):
+        assert np.shape(read(png(*(min(65_535, side) for side in size)))) in ((224, 224, 3), ())
+        with pytest.raises(InputError, match="a side of 65,536 pixels; the limit is 65,535. Cut"):
+            read(png(*size))
 
 
 def test_a_picture_comes_as_a_file_as_bytes_and_as_a_data_uri():

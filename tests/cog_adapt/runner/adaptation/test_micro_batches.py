@@ -403,6 +403,23 @@ def test_a_task_is_looked_at_with_a_few_examples_spread_over_all():
         assert task.seen == []
 
 
+@pytest.mark.parametrize(("tokens", "together"), [(TOKENS, 4), (1, 2)])
+def test_of_examples_that_are_a_part_each_two_are_compared(tokens, together):
+    seen = []
+
+    class Looked(Texts):
+        part_tokens = tokens
+
+        def spoiled(self, losses):
+            seen.append(len(losses))
+            return super().spoiled(losses)
+
+    start = loaded(Looked()).start(texts(), RECIPE)
+    seen.clear()
+    assert finished(rows_are_independent(start))
+    assert seen == [together, *[1] * together]
+
+
 # Memory
 
 

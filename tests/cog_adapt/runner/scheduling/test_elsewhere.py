@@ -23,7 +23,7 @@ class Decoding:
     def __init__(self) -> None:
         self.model, self.other = Scheduler(), Scheduler("other")
         held: HeldMemory[Any] = HeldMemory(lambda: 100, setting="BYTES")
-        self.admission = Admission(self.model, held, self.other)
+        self.admission = Admission(self.model, held, {"other": self.other})
         self.begun, self.go, self.closed = (threading.Event() for _ in range(3))
         self.threads: list[str] = []
 
@@ -33,7 +33,7 @@ class Decoding:
     def _work(self):
         try:
             yield Needed(60, 0, 0, 0, 1)
-            wanted = Elsewhere(self._steps())
+            wanted = Elsewhere(self._steps(), "other")
             yield wanted
             yield None
             return wanted.result()
