@@ -18,6 +18,7 @@ api = FastAPI()
 MOST_REQUESTS = 256
 
 
+@serve.ingress(api)  # type: ignore[untyped-decorator]  # where a replica imports it, too
 class ByHand:
     """One replica.
 
@@ -53,4 +54,4 @@ def app(folder: Path) -> Application:
     deployment = serve.deployment(
         name="by-hand", max_ongoing_requests=MOST_REQUESTS, ray_actor_options={"num_cpus": 1}
     )
-    return deployment(serve.ingress(api)(ByHand)).bind(str(folder))
+    return deployment(ByHand).bind(str(folder))

@@ -11,6 +11,7 @@ with 16 examples. What is asked first pays for what a first forward costs.
 
 import contextlib
 import http.client
+import itertools
 import json
 import sys
 import tempfile
@@ -19,21 +20,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
 from bench.postgres import Cluster, find_binaries
 from bench.ray_serve.one_node import PORT, one_node, replicas
+from bench.ray_serve.one_page import publish
 from bench.ray_serve.rivals import VARIABLES
 from bench.ray_serve.sides import Ours
 from bench.ray_serve.turns import TEXT
 from bench.report import Columns, Report, Row, Spread, arguments, interleave, seconds
 from bench.serving_servers import Served, shipped
-from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.devices.device import choose_precision
 
 T = TypeVar("T")
+NAME, DASHBOARD = "ours", "http://127.0.0.1:8265"
 STEPS = 10
 PAUSE = 0.05
 MOST_SECONDS = 180.0
@@ -44,6 +45,18 @@ COLUMNS: Columns = {
     "start": str,
     **dict.fromkeys((READY, STORED, PLAIN, ADAPTED, CPU), seconds),
 }
+
+
+READING = """\
+Made by `python -m bench.ray_serve cold_start`, whose module says what is counted: seconds from the
+start of the process, or from the order of a second replica, until `/readyz` is 200 and until the
+first answers have come, asked in this order. Values have their median and range over the rounds."""
+_seeds = itertools.count(1)  # of the whole run: what a store has seen would be known
+
+
+def server_of(served: Served) -> Ours:
+    """Return how a server is asked; none of its adaptations is known before."""
+    return Ours(served, STEPS, _seeds)
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,7 @@ def alone(**variables: str) -> Iterator[tuple[Ours, float]]:
         apart = {"DEVICE": "cpu", "DATABASE_URL": f"sqlite:///{name}/records.db"}
         began = time.perf_counter()
         with shipped(Path(name), "alone", apart | variables) as served:
-            yield Ours(served, STEPS), began
+            yield server_of(served), began
 
 
 def started_alone(_round: int, *, stored: str = "", **variables: str) -> dict[str, float]:
@@ -87,27 +100,43 @@ def started_alone(_round: int, *, stored: str = "", **variables: str) -> dict[st
 
 
 class Replicas:
-    """The application with one replica, which is scaled to two and back."""
+    """The application with one replica, which is scaled to two and back by its config."""
 
     def __init__(self) -> None:
-        self.scale(1)
-        (pid,) = replicas("ours")
-        self.stored = Ours(Served("Ray", PORT, pid), STEPS).adapt([TEXT]).adapter
+        from ray.dashboard.modules.serve.sdk import ServeSubmissionClient
+
+        self._client: Any = ServeSubmissionClient(DASHBOARD)
+        self._scale(1)
+        _wait(lambda: len(replicas(NAME)) == 1 or None)
+        (pid,) = replicas(NAME)
+        _wait(lambda: _ready_port(pid))
+        self._stored = server_of(Served("Ray", PORT, pid)).adapt([TEXT]).adapter
 
     def started(self, _round: int) -> dict[str, float]:
         """Measure a second replica, and end one."""
-        before, began = {*replicas("ours")}, time.perf_counter()
-        self.scale(2, waits=False)
-        pid = _wait(lambda: next(iter({*replicas("ours")} - before), None))
+        before, began = {*replicas(NAME)}, time.perf_counter()
+        self._scale(2)
+        pid = _wait(lambda: next(iter({*replicas(NAME)} - before), None))
         port = _wait(lambda: _ready_port(pid))
-        found = asked(Ours(Served("Ray", port, pid), STEPS), began, self.stored)
-        self.scale(1)
-        _wait(lambda: len(replicas("ours")) == 1 or None)
+        found = asked(server_of(Served("Ray", port, pid)), began, self._stored)
+        self._scale(1)
+        _wait(lambda: len(replicas(NAME)) == 1 or None)
         return found
 
-    def scale(self, count: int, *, waits: bool = True) -> None:
-        """Order so many replicas."""
-        raise NotImplementedError
+    def _scale(self, count: int) -> None:
+        """Order so many replicas; Ray restarts none, since the arguments remain."""
+        options = {"min_replicas": 1, "max_replicas": 2, "drain_seconds": 0, "num_cpus": 1}
+        bounds = {"min_replicas": count, "max_replicas": count}
+        application = {
+            "name": NAME,
+            "route_prefix": "/",
+            "import_path": "deploy.ray.app:app",
+            "args": options,
+            "deployments": [{"name": "server", "autoscaling_config": bounds}],
+        }
+        http = {"host": "0.0.0.0", "port": PORT}
+        config = {"proxy_location": "HeadOnly", "http_options": http}
+        self._client.deploy_applications(config | {"applications": [application]})
 
 
 def _wait(look: Callable[[], T | None]) -> T:
@@ -180,7 +209,7 @@ def main() -> None:
         database.remove()
     facts = {"rounds": sizes.rounds, "steps of an adaptation": STEPS}
     report = Report("From nothing to the first answers, s", COLUMNS, found, facts)
-    report.publish(choose_precision(RunnerSettings(device="cpu")), chosen.output)
+    publish(report, READING, chosen.output)
 
 
 if __name__ == "__main__":

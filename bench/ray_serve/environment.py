@@ -87,6 +87,10 @@ def ray_variables(folder: Path) -> dict[str, str]:
         "RAY_SERVE_HAPROXY_BALANCE_ALGORITHM": "roundrobin",
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "3",
         "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "1",
+        # on a busy machine Ray would kill a proxy that has not come up in 5 s, again and again
+        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+        "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
+        "RAY_SERVE_HAPROXY_STARTUP_TIMEOUT_S": "120",
         "PYTHONPATH": str(REPOSITORY),
         "OMP_NUM_THREADS": "1",
     }

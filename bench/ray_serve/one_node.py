@@ -37,9 +37,9 @@ def one_node(variables: Mapping[str, str], cores: int) -> Iterator[Path]:
     import ray  # reads its variables when it is imported
     from ray import serve
 
-    ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    ray.init(num_cpus=cores, include_dashboard=True, log_to_driver=False, configure_logging=False)
     try:
-        serve.start(proxy_location="HeadOnly", http_options={"port": PORT})
+        serve.start(proxy_location="HeadOnly", http_options={"host": "0.0.0.0", "port": PORT})
         yield folder
     finally:
         serve.shutdown()

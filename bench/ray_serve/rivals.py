@@ -25,12 +25,11 @@ from typing import Any
 
 from bench.ray_serve import turns
 from bench.ray_serve.one_node import PORT, one_node, own_megabytes, replicas
+from bench.ray_serve.one_page import publish
 from bench.ray_serve.sides import RATE, ByHand, Ours, Side, examples
 from bench.ray_serve.turns import QUICK, Learnt, Sizes, Turn
 from bench.report import Columns, Report, Spread, arguments, interleave, ratio
 from bench.serving_servers import Served
-from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.devices.device import choose_precision
 
 OURS, BY_HAND = "this server", "by hand"
 VARIABLES = {"DEVICE": "cpu", "COG_PREDICT_TYPE_STUB": "predict.py:Predictor"}
@@ -173,18 +172,6 @@ def _cpu_after_leaving(side: Side) -> float:
         last = now
 
 
-def as_markdown(report: Report) -> str:
-    """Return the page of the results."""
-    titles = list(report.columns)
-    lines = [f"# {report.title}", "", _READING, ""]
-    lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
-    for row in report.rows:
-        cells = (show(row[t]) if t in row else "–" for t, show in report.columns.items())
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *(f"- {name}: {value}" for name, value in report.settings.items())]
-    return "\n".join(lines) + "\n"
-
-
 _READING = """\
 Made by `python -m bench.ray_serve rivals`, whose module says what runs where. Both sides take turns
 in one run on one Ray node, one core for each replica; values have their median and range over the
@@ -210,9 +197,7 @@ def main() -> None:
             "learning rate": RATE,
         }
     report = Report("The server under Ray, and peft by hand", COLUMNS, found, facts)
-    report.publish(choose_precision(RunnerSettings(device="cpu")), chosen.output)
-    if chosen.output is not None:
-        chosen.output.with_suffix(".md").write_text(as_markdown(report), "utf-8")
+    publish(report, _READING, chosen.output)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """The rival of the server under Ray: it learns what the runner learns; and what the rows say."""
 
+from dataclasses import replace
 from math import log
+from statistics import fmean
 
 import pytest
 
 from bench.ray_serve.by_hand import KEPT, Classifier, Lesson, Question
 from bench.ray_serve.cold_start import rows as starts
-from bench.ray_serve.rivals import BY_HAND, COLUMNS, OURS, as_markdown, rows
+from bench.ray_serve.one_page import as_markdown
+from bench.ray_serve.rivals import BY_HAND, COLUMNS, OURS, rows
 from bench.ray_serve.sides import LABELS, RATE, examples
 from bench.ray_serve.turns import Turn
 from bench.report import Report
@@ -15,6 +18,7 @@ from cog_adapt import Example, ModelRunner, Recipe
 from task import TextClassification
 
 TEXTS = [row["text"] for row in examples()]
+SEEDS = (1, 2, 3)
 
 
 def loss_of(scores):
@@ -29,18 +33,21 @@ def classifier(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lesson():
-    return Lesson(examples=examples(), texts=TEXTS, steps=10, learning_rate=RATE, seed=3)
+    return Lesson(examples=examples(), texts=TEXTS, steps=10, learning_rate=RATE)
 
 
 def test_by_hand_the_same_is_learned_as_by_the_runner(classifier, lesson):
     with ModelRunner(TextClassification()) as runner:
-        recipe = Recipe("lora", rank=8, max_steps=10, learning_rate=RATE, seed=3)
+        recipe = Recipe("lora", rank=8, max_steps=10, learning_rate=RATE)
         rows = [Example(row["text"], row["label"]) for row in examples()]
-        adapter = runner.adapt(rows, recipe).adapter
-        ours = loss_of([each["scores"] for each in runner.predict(TEXTS, adapter)])
+        adapters = [runner.adapt(rows, replace(recipe, seed=seed)).adapter for seed in SEEDS]
+        answers = [runner.predict(TEXTS, adapter) for adapter in adapters]
+    ours = fmean(loss_of([each["scores"] for each in some]) for some in answers)
+    lessons = [lesson.model_copy(update={"seed": seed}) for seed in SEEDS]
+    theirs = fmean(loss_of(classifier.adapt(each)["scores"]) for each in lessons)
     base = loss_of(classifier.answers([Question(texts=TEXTS, labels=LABELS)])[0])
     assert ours < base / 2
-    assert loss_of(classifier.adapt(lesson)["scores"]) == pytest.approx(ours, rel=0.03)
+    assert theirs == pytest.approx(ours, rel=0.04)
 
 
 def test_by_hand_an_adapter_is_read_again_and_deleted(classifier, lesson):
@@ -70,7 +77,7 @@ def test_ratios_are_to_the_rival_in_the_same_round():
 
 def test_work_whose_cost_was_not_measured_has_none():
     found = {("a", side): [turn(10, None)] for side in (OURS, BY_HAND)}
-    page = as_markdown(Report("", COLUMNS, rows(found)))
+    page = as_markdown(Report("", COLUMNS, rows(found)), "")
     (line,) = (line for line in page.splitlines() if line.startswith(f"| a | {OURS}"))
     assert line.count("|") == len(COLUMNS) + 1
     assert line.endswith("| – | – |")
