@@ -126,7 +126,7 @@ class Classifier:
         for _ in range(lesson.steps):
             loss = self._task.loss(module, batch, targets).mean()
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
             schedule.step()

@@ -18,7 +18,7 @@ api = FastAPI()
 MOST_REQUESTS = 256
 
 
-@serve.ingress(api)  # type: ignore[untyped-decorator]  # where a replica imports it, too
+@serve.ingress(api)  # at the import, which a replica repeats: it changes the routes
 class ByHand:
     """One replica.
 

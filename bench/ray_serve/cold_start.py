@@ -16,10 +16,11 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import psutil
@@ -84,18 +85,20 @@ def asked(server: Ours, began: float, stored: str) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def alone(**variables: str) -> Iterator[tuple[Ours, float]]:
+def alone(variables: Mapping[str, str]) -> Iterator[tuple[Ours, float]]:
     """Start a server by itself in an empty folder; yield it and the moment of its start."""
     with tempfile.TemporaryDirectory() as name:
         apart = {"DEVICE": "cpu", "DATABASE_URL": f"sqlite:///{name}/records.db"}
         began = time.perf_counter()
-        with shipped(Path(name), "alone", apart | variables) as served:
+        with shipped(Path(name), "alone", apart | dict(variables)) as served:
             yield server_of(served), began
 
 
-def started_alone(_round: int, *, stored: str = "", **variables: str) -> dict[str, float]:
+def started_alone(
+    _round: int, *, variables: Mapping[str, str] = MappingProxyType({}), stored: str = ""
+) -> dict[str, float]:
     """Measure a server by itself."""
-    with alone(**variables) as (server, began):
+    with alone(variables) as (server, began):
         return asked(server, began, stored)
 
 
@@ -170,16 +173,16 @@ def contestants(folder: Path) -> dict[str, Start]:
     """Return the kinds of start; the folder is of what earlier starts leave."""
     store = {"ADAPTER_STORE": f"file://{folder}/store"}
     proven = {"WEIGHTS_DIR": str(folder / "proven")}
-    with alone(**store) as (server, _):
+    with alone(store) as (server, _):
         stored = server.adapt([TEXT]).adapter
-    with alone(**proven):
+    with alone(proven):
         pass
     return {
         "alone, as shipped, the first on its host": started_alone,
-        "alone, as shipped, a later one": partial(started_alone, **proven),
-        "alone, SELF_TEST=off": partial(started_alone, SELF_TEST="off"),
+        "alone, as shipped, a later one": partial(started_alone, variables=proven),
+        "alone, SELF_TEST=off": partial(started_alone, variables={"SELF_TEST": "off"}),
         "alone, the first on its host, with ADAPTER_STORE": partial(
-            started_alone, stored=stored, **store
+            started_alone, variables=store, stored=stored
         ),
         "Ray, from one replica to two": Replicas().started,
     }

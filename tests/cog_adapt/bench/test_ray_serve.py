@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from bench.ray_serve.by_hand import KEPT, Classifier, Lesson, Question
+from bench.ray_serve.by_hand import KEPT, Classifier, Lesson, Question, Row
 from bench.ray_serve.cold_start import rows as starts
 from bench.ray_serve.one_page import as_markdown
 from bench.ray_serve.rivals import BY_HAND, COLUMNS, OURS, rows
@@ -33,7 +33,9 @@ def classifier(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lesson():
-    return Lesson(examples=examples(), texts=TEXTS, steps=10, learning_rate=RATE)
+    return Lesson(
+        examples=[Row(**row) for row in examples()], texts=TEXTS, steps=10, learning_rate=RATE
+    )
 
 
 def test_by_hand_the_same_is_learned_as_by_the_runner(classifier, lesson):
