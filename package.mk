@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour ray
+.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour ray ray-bench
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -120,6 +120,10 @@ first-hour: $(ENV)  ## a stranger's first hour from nothing, KINDS="image text" 
 
 ray: $(ENV)  ## the server under Ray Serve, of which replicas and nodes are killed; writes docs/results (minutes)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.cog_adapt.deploy.ray -r s --output docs/results/ray.json
+
+ray-bench: $(ENV)  ## under Ray beside peft by hand, and new servers' first answers; writes docs/results (minutes)
+	@$(BIN)/python -m bench.ray_serve rivals --output docs/results/ray-rivals.json
+	@$(BIN)/python -m bench.ray_serve cold_start --output docs/results/cold-start.json
 
 container: $(ENV)  ## build the image and prove it in a real engine (Docker, or root on Debian; minutes)
 	@CONTAINER=1 $(BIN)/python -m pytest tests/cog_adapt/container

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from bench.postgres import Cluster, find_binaries
+from bench.ray_serve.environment import interfaces, ray_variables
 from tests.cog_adapt.deploy.ray.calling import Caller
 from tests.cog_adapt.deploy.ray.figures import Figures
-from tests.cog_adapt.deploy.ray.namespace import interfaces
-from tests.cog_adapt.deploy.ray.nodes import PORT, Nodes, environment_of
+from tests.cog_adapt.deploy.ray.nodes import PORT, Nodes
 from tests.cog_adapt.waiting import wait_until
 
 LEARNER = "tests/cog_adapt/deploy/ray/learner.py:Learner"
@@ -45,7 +45,7 @@ def nodes(folder, database):
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("COG_")]:
             patch.delenv(name)
-        variables = environment_of(folder) | {
+        variables = ray_variables(folder) | {
             "COG_PREDICT_TYPE_STUB": LEARNER,
             "COG_MAX_CONCURRENCY": "8",
             "DATABASE_URL": database,

@@ -2,40 +2,13 @@
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
 
-from tests.cog_adapt.contract.serving import REPOSITORY
-
 PORT = 8000
 _REPLICA = "ray::ServeReplica"
-_PROXY_FILES = {
-    "CONFIG_FILE_LOC": "haproxy.cfg",
-    "SOCKET_PATH": "admin.sock",
-    "SERVER_STATE_BASE": "",
-    "SERVER_STATE_FILE": "server-state",
-    "METRICS_SOCKET_PATH": "metrics.sock",
-}
-
-
-def environment_of(folder: Path) -> dict[str, str]:
-    """The variables of Ray in a folder of its own, whose path is short: sockets lie in it."""
-    proxy = {f"RAY_SERVE_HAPROXY_{name}": str(folder / file) for name, file in _PROXY_FILES.items()}
-    return proxy | {
-        "RAY_TMPDIR": str(folder),
-        "RAY_AUTH_TOKEN": "a" * 64,
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_SERVE_ENABLE_HA_PROXY": "1",
-        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
-        "RAY_SERVE_HAPROXY_BALANCE_ALGORITHM": "roundrobin",
-        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "3",
-        "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "1",
-        "PYTHONPATH": str(REPOSITORY),
-        "OMP_NUM_THREADS": "1",
-    }
 
 
 class Nodes:

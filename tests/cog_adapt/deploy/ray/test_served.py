@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from bench.ray_serve.environment import interfaces
 from tests.cog_adapt.deploy.ray.calling import Called
-from tests.cog_adapt.deploy.ray.namespace import interfaces
 from tests.cog_adapt.waiting import wait_for, wait_until
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]  # Ray's, of pydantic
