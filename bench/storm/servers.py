@@ -15,9 +15,13 @@ from pathlib import Path
 import httpx2
 
 from bench.postgres import Cluster
+from bench.serving_servers import models_of
 
 REPOSITORY = Path(__file__).parents[2]
 OWNERS = {"ada": "key-of-ada", "ben": "key-of-ben", "cyd": "key-of-cyd"}
+SLOTS = 8
+"""Predictions that run at once at each server; the others wait."""
+
 _BEARER = f"Bearer {OWNERS['ada']}"
 _READY_SECONDS = 180.0
 _PROXY_LOOKS = 100
@@ -86,11 +90,7 @@ class Server:
     def workers(self) -> list[int]:
         """Return the processes of its models."""
         assert self.process is not None
-        pid = self.process.pid
-        with contextlib.suppress(OSError):
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            return [int(child) for child in children if _is_worker(child)]
-        return []
+        return models_of(self.process.pid)
 
     def kill(self) -> None:
         """End the server as a power cut would; its workers end themselves then."""
@@ -174,6 +174,7 @@ class Fleet:
             "PYTHONPATH": str(REPOSITORY),
             "OMP_NUM_THREADS": "1",
             "MAX_CRASHES": "20",
+            "COG_MAX_CONCURRENCY": str(SLOTS),
         }
 
     def _start_proxy(self) -> "subprocess.Popen[bytes]":
@@ -215,10 +216,6 @@ class Fleet:
             self._proxy.wait(10)
         for server in self.servers:
             server.stop()
-
-
-def _is_worker(process: str) -> bool:
-    return b"spawn_main" in Path(f"/proc/{process}/cmdline").read_bytes()
 
 
 def is_ready(url: str) -> bool:
