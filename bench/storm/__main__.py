@@ -30,6 +30,7 @@ COLUMNS: Columns = {"what": str, "count": str}
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--stops", type=int, default=2, help="of a server that goes on later")
     parser.add_argument("--in-flight", type=int, default=72, help="requests at once")
     parser.add_argument("--steps", type=int, default=30, help="of an adaptation")
     parser.add_argument("--seed", type=int, default=0)
@@ -40,7 +41,7 @@ def main() -> None:
     """Send requests to three servers that are killed in turn; exit with 1 if a promise breaks."""
     chosen = arguments(main.__doc__, _add_options)
     if chosen.quick:
-        chosen.requests, chosen.kills, chosen.steps = 60, 1, 5
+        chosen.requests, chosen.kills, chosen.stops, chosen.steps = 60, 1, 0, 5
     binaries = find_binaries()
     if binaries is None:
         sys.exit("ERROR: PostgreSQL is not installed; run .ci/postgres")
@@ -63,7 +64,7 @@ def main() -> None:
 
 async def _storm(fleet: Fleet, chosen: argparse.Namespace) -> list[str]:
     clients = Clients(fleet.url, chosen.seed, chosen.in_flight)
-    kills = Kills(fleet, most=chosen.kills, seed=chosen.seed)
+    kills = Kills(fleet, most=chosen.kills, stops=chosen.stops, seed=chosen.seed)
     with Receiver() as receiver:
         planned = plan(chosen.requests, chosen.seed, receiver.url, chosen.steps)
         kills.start()
@@ -88,6 +89,7 @@ async def _storm(fleet: Fleet, chosen: argparse.Namespace) -> list[str]:
         "steps of an adaptation": chosen.steps,
         "slots of a server": SLOTS,
         "kills": chosen.kills,
+        "servers that stand still for 15 s": chosen.stops,
         "seed": chosen.seed,
     }
     report = Report("Three servers, killed in turn", COLUMNS, rows, settings)

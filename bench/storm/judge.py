@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from bench.storm.kills import Kill
-from bench.storm.noted import Learning, Noted, Run
+from bench.storm.noted import Kill, Learning, Noted, Run
 from bench.storm.outcome import Outcome
 
+_TO_NOTICE = 10.0  # seconds
 _SERVER_ENDED = "The server ended while it ran."
 _NOT_BEGUN = "The server ended before it ran, and cannot be repeated."
 _WORKER_CRASHED = "Worker crashed: the model process "
@@ -85,11 +85,18 @@ class Judge:
 
     def was_hit(self, outcome: Outcome) -> bool:
         """Return whether a kill ended a run of it."""
-        return any(run.was_hit_by(kill) for run in self._runs(outcome) for kill in self.kills)
+        final = [kill for kill in self.kills if kill.is_final]
+        return any(run.was_hit_by(kill) for run in self._runs(outcome) for kill in final)
 
     def _end_of(self, run: Run) -> float:
-        """Return when a run was over: by itself, or by the kill of its process."""
-        return min([run.ended, *(kill.at for kill in self.kills if run.was_hit_by(kill))])
+        """Return when a run was over: by itself, or by the kill of its process.
+
+        A run in a process that stood still, and that soon noticed what it had lost, ended when the
+        process stopped.
+        """
+        hits = [kill for kill in self.kills if run.was_hit_by(kill)]
+        ends = [each.at for each in hits if each.is_final or run.ended < each.over_at + _TO_NOTICE]
+        return min([run.ended, *ends])
 
     def _learnt_twice(self) -> Iterator[str]:
         """Tell which equal adaptations ran at once, or again after an end."""
@@ -133,7 +140,7 @@ class Judge:
         rows = []
         for number, kill in enumerate(self.kills, 1):
             hit = self.noted.count_under_way(kill, names)
-            what = f"kill {number}, of a {kill.name}: runs under way; seconds until all were ready"
+            what = f"{number}, {kill.name}: runs under way; seconds until all were ready"
             rows.append({"what": what, "count": f"{hit}; {kill.seconds:.1f}"})
         return rows
 

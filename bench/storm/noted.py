@@ -5,7 +5,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.storm.kills import Kill
+
+@dataclass(frozen=True)
+class Kill:
+    """What was killed or stopped, and when.
+
+    Attributes:
+        name: of its kind.
+        processes: that ended by it, or stood still.
+        at: the time just before, in seconds since the boot.
+        seconds: until all servers were ready again.
+        is_final: whether the processes ended; else they went on later.
+    """
+
+    name: str
+    processes: frozenset[int]
+    at: float
+    seconds: float
+    is_final: bool = True
+
+    @property
+    def over_at(self) -> float:
+        """The time when all servers were ready again, in seconds since the boot."""
+        return self.at + self.seconds
 
 
 @dataclass
@@ -23,7 +45,7 @@ class Run:
     ended: float = float("inf")
 
     def was_hit_by(self, kill: Kill) -> bool:
-        """Return whether a kill ended its process meanwhile."""
+        """Return whether a kill ended or stopped its process meanwhile."""
         return self.process in kill.processes and self.began <= kill.at <= self.ended
 
     def may_have_lost_its_end(self, kill: Kill) -> bool:
@@ -78,6 +100,11 @@ class Noted:
             for (ticket, process, *_), times in steps.items()
         ]
         return cls(runs, sorted(learnings, key=lambda each: each.first))
+
+    def busy_processes(self) -> set[int]:
+        """Return the processes in which a run has begun and not ended, also those that are gone."""
+        runs = (run for some in self.runs.values() for run in some)
+        return {run.process for run in runs if run.ended == float("inf")}
 
     def count_under_way(self, kill: Kill, names: Sequence[str]) -> int:
         """Count those of the named requests that a kill hit."""

@@ -98,6 +98,16 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def stand_still(self, seconds: float) -> None:
+        """Stop all of its processes, as a paused machine does, and let them go on later."""
+        assert self.process is not None
+        processes = [self.process.pid, *self.workers()]
+        for each in processes:
+            os.kill(each, signal.SIGSTOP)
+        time.sleep(seconds)
+        for each in processes:
+            os.kill(each, signal.SIGCONT)
+
     def stop(self) -> None:
         """End the server, and wait for its end."""
         if self.process is not None and self.process.poll() is None:
@@ -193,8 +203,8 @@ class Fleet:
         process.kill()
         raise TimeoutError("HAProxy finds no ready server")
 
-    def until_ready(self) -> float:
-        """Wait until all servers are ready; return the seconds that took.
+    def until_ready(self) -> None:
+        """Wait until all servers are ready.
 
         Raises:
             RuntimeError: a server has ended.
@@ -205,7 +215,7 @@ class Fleet:
             if any(each.has_ended() for each in self.servers):
                 raise RuntimeError(f"a server has ended; its log is below {self.folder}")
             if all(is_ready(each.url) for each in self.servers):
-                return time.monotonic() - began
+                return
             time.sleep(0.2)
         raise TimeoutError(f"not all servers were ready after {_READY_SECONDS:g} s")
 

@@ -1,10 +1,11 @@
 """The storm's judge finds each broken promise, and its clients leave work for each kill."""
 
+from typing import Any
+
 import pytest
 
 from bench.storm.judge import Judge
-from bench.storm.kills import Kill
-from bench.storm.noted import Noted
+from bench.storm.noted import Kill, Noted
 from bench.storm.outcome import Outcome
 from bench.storm.requests import Planned, plan
 
@@ -15,7 +16,7 @@ CRASHED = "Worker crashed: the model process was killed by SIGKILL"
 
 
 def outcome(status="succeeded", error="", purpose="prediction", **more):
-    options = {"body": {}, "waits": False, "retries": 0, "ticket": ""} | more
+    options: dict[str, Any] = {"body": {}, "waits": False, "retries": 0, "ticket": ""} | more
     planned = Planned("ada-1", "ada", purpose, **options)
     return Outcome(planned, was_accepted=True, ends=[status], error=error, ended_at=50.0)
 
