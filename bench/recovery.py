@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 
 from bench.report import Columns, Report, Row, Spread, arguments, milliseconds
-from bench.serving_servers import mirror
+from bench.serving_servers import mirror, models_of
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
 
@@ -60,7 +60,7 @@ def _kill_once(client: httpx2.Client, server: int) -> dict[str, float]:
     while client.get("/health-check").json()["status"] != "BUSY":
         time.sleep(PAUSE)
     began = time.perf_counter()
-    os.kill(_model_of(server), signal.SIGKILL)
+    os.kill(models_of(server)[0], signal.SIGKILL)
     waiting.join()
     while client.get("/readyz").status_code != 200:
         time.sleep(PAUSE)
@@ -81,14 +81,6 @@ def _predict(client: httpx2.Client, seconds: float) -> float:
 def _milliseconds_of(setup: dict[str, Any]) -> float:
     began, ended = (datetime.fromisoformat(setup[name]) for name in ("started_at", "completed_at"))
     return (ended - began).total_seconds() * 1000
-
-
-def _model_of(server: int) -> int:
-    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
-    for child in map(int, children):
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-            return child
-    raise LookupError("the server has no model process")
 
 
 def main() -> None:

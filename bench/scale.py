@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.report import Columns, Report, Spread, arguments, interleave, ratio
+from bench.report import Columns, Report, Spread, arguments, interleave, ratio, seconds
 from bench.scale_client import ADAPTATIONS, BESIDE, PREDICTIONS, QUICK, Client, Sizes, Turn
+from bench.scale_kills import KILL_SECONDS, KilledServer, KilledTurn
 from bench.serving_servers import Served, shipped
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
@@ -41,7 +42,9 @@ COLUMNS: Columns = {
     "client, CPU ms each": _rate,
     "front, CPU ms each": _rate,
     "failed": str,
+    "wrong": str,
 }
+_EMPTY = "–"
 
 
 @contextlib.contextmanager
@@ -58,10 +61,14 @@ def started(workers: int) -> Iterator[Served]:
 
 def _wait_for_all(server: Served) -> None:
     deadline = time.monotonic() + _READY_SECONDS
-    while "degraded" in _readiness(server):
+    while not _is_whole(server):
         if time.monotonic() > deadline:
             raise RuntimeError(f"not all workers got ready: {_readiness(server)}")
         time.sleep(0.1)
+
+
+def _is_whole(server: Served) -> bool:
+    return "degraded" not in _readiness(server)
 
 
 def _readiness(server: Served) -> str:
@@ -86,6 +93,32 @@ def measure(sizes: Sizes) -> dict[tuple[str, int], list[Turn]]:
             results = interleave(turns, sizes.rounds)
             found |= {(kind, int(workers)): each for workers, each in results.items()}
         return found
+
+
+def measure_killed(sizes: Sizes) -> KilledTurn:
+    """Kill a worker of a server of two each few seconds, under a mixed load."""
+    with started(WORKERS[-1]) as server:
+        return KilledServer(server, sizes, partial(_is_whole, server)).turn()
+
+
+def killed_rows(turn: KilledTurn) -> list[dict[str, Any]]:
+    """Make the rows of the turn with kills: the predictions, and the adaptations beside them."""
+    made = []
+    for kind, answers in (("predictions", turn.predictions), ("adaptations", turn.adaptations)):
+        tally = answers.tally
+        made.append(
+            {
+                "what": f"{kind} of a mixed load, a worker killed each {KILL_SECONDS:g} s",
+                "workers": WORKERS[-1],
+                "a second": Spread.of([tally.rate]),
+                "p99 ms": Spread.of([tally.percentile(0.99)]),
+                "failed": tally.refused,
+                "wrong": answers.wrong,
+            }
+        )
+    made[0]["client, CPU ms each"] = Spread.of([1e3 * turn.turn.client / turn.turn.done])
+    made[0]["front, CPU ms each"] = Spread.of([1e3 * turn.turn.front / turn.turn.done])
+    return made
 
 
 def _turn(client: Client, kind: str, _round: int) -> Turn:
@@ -129,12 +162,18 @@ def as_markdown(report: Report) -> str:
     lines = [f"# {report.title}", "", "Made by `python -m bench.scale`. " + _READING, ""]
     lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for row in report.rows:
-        lines.append("| " + " | ".join(show(row[t]) for t, show in report.columns.items()) + " |")
+        cells = ((row.get(title), show) for title, show in report.columns.items())
+        shown = (_EMPTY if value is None else show(value) for value, show in cells)
+        lines.append(f"| {' | '.join(shown)} |")
     lines += ["", *(f"- {name}: {value}" for name, value in report.settings.items())]
     return "\n".join(lines) + "\n"
 
 
-_READING = "Both servers take turns in one run; a rate has its median and range over the rounds."
+_READING = (
+    "Both servers take turns in one run; a rate has its median and range over the rounds. Under "
+    "the kills all requests have `retries`: `failed` are those without an answer, `wrong` those "
+    "with another answer than without kills, or from an adapter that afterwards answers otherwise."
+)
 
 
 def main() -> None:
@@ -142,7 +181,7 @@ def main() -> None:
     chosen = arguments(main.__doc__)
     sizes = QUICK if chosen.quick else Sizes()
     cores = len(os.sched_getaffinity(0))
-    facts = {
+    facts: dict[str, float | str] = {
         "rounds": sizes.rounds,
         "seconds a turn": sizes.seconds,
         "requests in flight": sizes.connections,
@@ -152,6 +191,13 @@ def main() -> None:
         "examples of a label": sizes.examples,
     }
     found = rows(measure(sizes), cores)
+    killed = measure_killed(sizes)
+    found += killed_rows(killed)
+    recoveries = Spread.of(killed.recoveries)
+    facts |= {
+        "kills of a worker": len(killed.recoveries),
+        "seconds until both were ready again": seconds(recoveries),
+    }
     report = Report("One worker and two", COLUMNS, found, facts)
     report.publish(choose_precision(RunnerSettings(device="cpu")), chosen.output)
     if chosen.output is not None:

@@ -28,6 +28,7 @@ class Sizes:
         connections: requests in flight.
         steps: of an adaptation.
         examples: of each label of an adaptation.
+        kills: of a worker, in a further turn.
     """
 
     rounds: int = 6
@@ -35,9 +36,10 @@ class Sizes:
     connections: int = 8
     steps: int = 10
     examples: int = 4
+    kills: int = 12
 
 
-QUICK = Sizes(rounds=1, seconds=1.0, connections=2, steps=1, examples=1)
+QUICK = Sizes(rounds=1, seconds=1.0, connections=2, steps=1, examples=1, kills=1)
 
 
 @dataclass(frozen=True)
@@ -123,12 +125,17 @@ def _ask_once(
 
 def post(connection: http.client.HTTPConnection, inputs: Mapping[str, Any]) -> str | None:
     """Send a request; return None if its prediction succeeded, else what was answered."""
-    body = json.dumps({"input": dict(inputs)})
+    answer = answer_to(connection, inputs)
+    return None if answer.get("status") == "succeeded" else json.dumps(answer)[:500]
+
+
+def answer_to(
+    connection: http.client.HTTPConnection, inputs: Mapping[str, Any], *, retries: int = 0
+) -> dict[str, Any]:
+    """Send a request; return the body of the answer."""
+    body = json.dumps({"input": dict(inputs)} | ({"retries": retries} if retries else {}))
     connection.request("POST", "/predictions", body, {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    content = answer.read()
-    is_good = json.loads(content).get("status") == "succeeded"
-    return None if is_good else content.decode(errors="replace")[:500]
+    return dict(json.loads(connection.getresponse().read()))
 
 
 def prediction() -> Mapping[str, Any]:

@@ -64,6 +64,16 @@ class Served:
         return sum(_cpu_seconds(self.pid, task) for task in _tasks(self.pid))
 
 
+def models_of(server: int) -> list[int]:
+    """Return the model processes of a server, the oldest first; none if the server has ended."""
+    models = []
+    for child in _children(server, server):
+        with contextlib.suppress(OSError):
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                models.append(child)
+    return models
+
+
 def _cpu_seconds(process: int, task: int) -> float:
     try:
         return int(Path(f"/proc/{process}/task/{task}/schedstat").read_text().split()[0]) / 1e9

@@ -1,6 +1,7 @@
 """A thousand mixed requests at three servers of one PostgreSQL, which are killed in turn.
 
-step_log.py     the template's predictor, which also notes each gradient step
+step_log.py    the template's predictor, which also notes each run and each gradient step
+noted.py       reads what it has noted
 servers.py     PostgreSQL, the three servers, and HAProxy in front of them
 requests.py    what clients ask for: predictions, adaptations, trainings, streams, cancels
 outcome.py     what a client saw of its request
@@ -10,5 +11,5 @@ clients.py     the clients: each carries one request to its end, whatever is kil
 spies.py       ask for other owners' records and adapters
 receiver.py    receives webhooks
 kills.py       kills processes of servers, ten seconds after all servers are ready again
-judge.py       compares the answers, the webhooks and the log of steps with the promises
+judge.py       compares the answers, the webhooks and what was noted with the promises
 """

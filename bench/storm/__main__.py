@@ -7,6 +7,7 @@ adaptations never two may run at once.
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -14,11 +15,12 @@ from pathlib import Path
 from bench.postgres import Cluster, find_binaries
 from bench.report import Columns, Report, arguments, console
 from bench.storm.clients import Clients
-from bench.storm.judge import broken_promises, counts
+from bench.storm.judge import Judge
 from bench.storm.kills import Kills
+from bench.storm.noted import Noted
 from bench.storm.receiver import Receiver
-from bench.storm.requests import plan
-from bench.storm.servers import Fleet
+from bench.storm.requests import WITHOUT_RETRIES, plan
+from bench.storm.servers import SLOTS, Fleet
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
 
@@ -28,7 +30,9 @@ COLUMNS: Columns = {"what": str, "count": str}
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=400.0, help="in which they are sent")
+    parser.add_argument("--stops", type=int, default=2, help="of a server that goes on later")
+    parser.add_argument("--in-flight", type=int, default=72, help="requests at once")
+    parser.add_argument("--steps", type=int, default=30, help="of an adaptation")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, help="keep logs here")
 
@@ -37,10 +41,11 @@ def main() -> None:
     """Send requests to three servers that are killed in turn; exit with 1 if a promise breaks."""
     chosen = arguments(main.__doc__, _add_options)
     if chosen.quick:
-        chosen.requests, chosen.kills, chosen.seconds = 60, 1, 20.0
+        chosen.requests, chosen.kills, chosen.stops, chosen.steps = 60, 1, 0, 5
     binaries = find_binaries()
     if binaries is None:
         sys.exit("ERROR: PostgreSQL is not installed; run .ci/postgres")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ERROR: ended by SIGTERM"))  # all is stopped
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,29 +63,35 @@ def main() -> None:
 
 
 async def _storm(fleet: Fleet, chosen: argparse.Namespace) -> list[str]:
-    clients = Clients(fleet.url, chosen.seed)
-    kills = Kills(fleet, most=chosen.kills, seed=chosen.seed)
+    clients = Clients(fleet.url, chosen.seed, chosen.in_flight)
+    kills = Kills(fleet, most=chosen.kills, stops=chosen.stops, seed=chosen.seed)
     with Receiver() as receiver:
-        planned = plan(chosen.requests, chosen.seed, receiver.url)
+        planned = plan(chosen.requests, chosen.seed, receiver.url, chosen.steps)
         kills.start()
-        await clients.run(planned, chosen.seconds)
+        await clients.run(planned, lambda: kills.share)
         await asyncio.to_thread(kills.join)
         await clients.look_again()
         await asyncio.sleep(5.0)  # webhooks of the last ends
     await clients.close()
-    broken = broken_promises(clients.outcomes, receiver.ends, fleet.step_log, clients.spy.seen)
+    judge = Judge(clients.outcomes, receiver.ends, Noted.read(fleet.step_log), kills.done)
+    broken = judge.broken_promises() + clients.spy.seen
     if kills.error:
         broken.append(f"the kills ended early: {kills.error}")
-    rows = counts(clients.outcomes, receiver.ends)
-    rows += [
-        {"what": f"kill {n} of a {name}: seconds until all were ready", "count": f"{seconds:.1f}"}
-        for n, (name, seconds) in enumerate(kills.done, 1)
-    ]
+    rows = judge.counts() + judge.kill_rows()
     rows += [
         {"what": "looks at other owners' records and adapters", "count": clients.spy.looks},
         {"what": "broken promises", "count": len(broken)},
     ]
-    settings = {name: getattr(chosen, name) for name in ("requests", "kills", "seconds", "seed")}
+    settings = {
+        "requests": chosen.requests,
+        "share without retries": WITHOUT_RETRIES,
+        "requests in flight": chosen.in_flight,
+        "steps of an adaptation": chosen.steps,
+        "slots of a server": SLOTS,
+        "kills": chosen.kills,
+        "servers that stand still for 15 s": chosen.stops,
+        "seed": chosen.seed,
+    }
     report = Report("Three servers, killed in turn", COLUMNS, rows, settings)
     report.publish(choose_precision(RunnerSettings.from_environment()), chosen.output)
     return broken

@@ -2,8 +2,7 @@
 
 import asyncio
 import random
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import httpx2
 
@@ -13,8 +12,9 @@ from bench.storm.requests import Planned
 from bench.storm.spies import Spy
 from bench.storm.streams import EventReader
 
-_MOST_IN_FLIGHT = 64
-_MOST_SECONDS = 300.0
+_MOST_SECONDS = 400.0
+_MOST_SECONDS_AGAIN = 60.0
+_LOOK_SECONDS = 0.1
 
 
 class Clients:
@@ -23,32 +23,38 @@ class Clients:
     Args:
         url: of the proxy.
         seed: of the random pauses.
+        in_flight: the most requests at once.
 
     Attributes:
         outcomes: what each client saw.
         spy: looks at other owners' records meanwhile.
     """
 
-    def __init__(self, url: str, seed: int) -> None:
+    def __init__(self, url: str, seed: int, in_flight: int) -> None:
         self._draw = random.Random(seed)
-        self._room = asyncio.Semaphore(_MOST_IN_FLIGHT)
+        self._room = asyncio.Semaphore(in_flight)
         self._client = httpx2.AsyncClient(
             base_url=url,
             timeout=httpx2.Timeout(120.0, connect=5.0),
-            limits=httpx2.Limits(max_connections=2 * _MOST_IN_FLIGHT),
+            limits=httpx2.Limits(max_connections=2 * in_flight),
             trust_env=False,
         )
         self.outcomes: list[Outcome] = []
         self.spy = Spy(self._client, self.outcomes, random.Random(seed + 1))
 
-    async def run(self, planned: Sequence[Planned], seconds: float) -> None:
-        """Send all requests, spread evenly over some seconds; return once all have ended."""
+    async def run(self, planned: Sequence[Planned], share: Callable[[], float]) -> None:
+        """Send all requests, as many at once as may be in flight; return once all have ended.
+
+        Args:
+            planned: the requests.
+            share: returns which share of them may be sent by now.
+        """
         spying = asyncio.create_task(self.spy.run())
-        began = time.monotonic()
         async with asyncio.TaskGroup() as group:
-            for number, each in enumerate(planned):
-                due = began + seconds * number / len(planned)
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
+            for number, each in enumerate(planned, 1):
+                while number > share() * len(planned):
+                    await asyncio.sleep(_LOOK_SECONDS)
+                await self._room.acquire()
                 outcome = Outcome(each)
                 self.outcomes.append(outcome)
                 group.create_task(self._carry(outcome))
@@ -57,7 +63,11 @@ class Clients:
     async def look_again(self) -> None:
         """Ask for every record once more, and note its end."""
         for outcome in self.outcomes:
-            await self._until_final(outcome)
+            try:
+                async with asyncio.timeout(_MOST_SECONDS_AGAIN):
+                    await self._until_final(outcome)
+            except TimeoutError:
+                outcome.broken.append("no end, though nothing is killed any more")
 
     async def close(self) -> None:
         """Close the connections."""
@@ -68,10 +78,12 @@ class Clients:
 
     async def _carry(self, outcome: Outcome) -> None:
         try:
-            async with self._room, asyncio.timeout(_MOST_SECONDS):
+            async with asyncio.timeout(_MOST_SECONDS):
                 await self._ask_and_follow(outcome)
         except TimeoutError:
             outcome.broken.append(f"no end after {_MOST_SECONDS:g} s")
+        finally:
+            self._room.release()
 
     async def _ask_and_follow(self, outcome: Outcome) -> None:
         await self._put(outcome)

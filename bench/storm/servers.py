@@ -15,9 +15,13 @@ from pathlib import Path
 import httpx2
 
 from bench.postgres import Cluster
+from bench.serving_servers import models_of
 
 REPOSITORY = Path(__file__).parents[2]
 OWNERS = {"ada": "key-of-ada", "ben": "key-of-ben", "cyd": "key-of-cyd"}
+SLOTS = 8
+"""Predictions that run at once at each server; the others wait."""
+
 _BEARER = f"Bearer {OWNERS['ada']}"
 _READY_SECONDS = 180.0
 _PROXY_LOOKS = 100
@@ -86,17 +90,23 @@ class Server:
     def workers(self) -> list[int]:
         """Return the processes of its models."""
         assert self.process is not None
-        pid = self.process.pid
-        with contextlib.suppress(OSError):
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            return [int(child) for child in children if _is_worker(child)]
-        return []
+        return models_of(self.process.pid)
 
     def kill(self) -> None:
         """End the server as a power cut would; its workers end themselves then."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+
+    def stand_still(self, seconds: float) -> None:
+        """Stop all of its processes, as a paused machine does, and let them go on later."""
+        assert self.process is not None
+        processes = [self.process.pid, *self.workers()]
+        for each in processes:
+            os.kill(each, signal.SIGSTOP)
+        time.sleep(seconds)
+        for each in processes:
+            os.kill(each, signal.SIGCONT)
 
     def stop(self) -> None:
         """End the server, and wait for its end."""
@@ -174,6 +184,7 @@ class Fleet:
             "PYTHONPATH": str(REPOSITORY),
             "OMP_NUM_THREADS": "1",
             "MAX_CRASHES": "20",
+            "COG_MAX_CONCURRENCY": str(SLOTS),
         }
 
     def _start_proxy(self) -> "subprocess.Popen[bytes]":
@@ -192,8 +203,8 @@ class Fleet:
         process.kill()
         raise TimeoutError("HAProxy finds no ready server")
 
-    def until_ready(self) -> float:
-        """Wait until all servers are ready; return the seconds that took.
+    def until_ready(self) -> None:
+        """Wait until all servers are ready.
 
         Raises:
             RuntimeError: a server has ended.
@@ -204,7 +215,7 @@ class Fleet:
             if any(each.has_ended() for each in self.servers):
                 raise RuntimeError(f"a server has ended; its log is below {self.folder}")
             if all(is_ready(each.url) for each in self.servers):
-                return time.monotonic() - began
+                return
             time.sleep(0.2)
         raise TimeoutError(f"not all servers were ready after {_READY_SECONDS:g} s")
 
@@ -215,10 +226,6 @@ class Fleet:
             self._proxy.wait(10)
         for server in self.servers:
             server.stop()
-
-
-def _is_worker(process: str) -> bool:
-    return b"spawn_main" in Path(f"/proc/{process}/cmdline").read_bytes()
 
 
 def is_ready(url: str) -> bool:

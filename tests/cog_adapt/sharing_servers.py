@@ -58,6 +58,7 @@ class Shared:
         (folder / "sleeper.py").write_text(textwrap.dedent(CODE))
         lines = [f"{who} {hashlib.sha256(key.encode()).hexdigest()}" for key, who in KEYS.items()]
         (folder / "keys").write_text("\n".join(lines))
+        self.database = cluster
         self.url = cluster.empty()
 
     @contextlib.contextmanager

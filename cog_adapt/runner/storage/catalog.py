@@ -35,16 +35,19 @@ class Adapters:
         forget: drops an owner's cached adaptations of one key, or, with None, of all.
         reading: reads an uploaded file on a thread of its own; without it the caller's thread
             reads.
+        pause_unless: pauses adaptations while what it is given returns False.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a runner that adapters touch
         self,
         store: AdapterStore,
         check: Callable[[Adapter], Adapter],
         peft: PeftFormat,
         forget: Callable[[str, str | None], None],
         reading: Reading = lambda _owner, read: read(),
+        pause_unless: Callable[[Callable[[], bool]], None] = lambda _may_advance: None,
     ) -> None:
+        self._pause_unless = pause_unless
         self._store = store
         self._check = check
         self._peft = peft
@@ -152,8 +155,12 @@ class Adapters:
             self._store.note(adapter_id, owner, known)
 
     def serve_while(self, may_serve: Callable[[], bool]) -> None:
-        """Find adapters only while this returns True; else NotServedError is raised."""
+        """Find adapters and go on with adaptations only while this returns True.
+
+        Else NotServedError is raised for adapters; adaptations pause for 10 s at most.
+        """
         self._store.serving.only_while(may_serve)
+        self._pause_unless(may_serve)
 
     def place(self) -> Mapping[str, str] | None:
         """Return `identity` and `path` of the folder that servers on other hosts have to share.

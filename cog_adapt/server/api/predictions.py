@@ -122,11 +122,10 @@ class PredictionRoutes:
                 return json_response(prediction.progress(), 202)
         else:
             await self._end_with_client(call, prediction)
-        if prediction.has_moved:  # while this server was taken for dead
-            return json_response(prediction.progress(), 202)
         # the caller may ask for it again, and finds it after any crash
-        if prediction.written is not None:
-            await asyncio.shield(prediction.written)
+        await prediction.settle()
+        if prediction.has_moved:  # while this server was taken for dead
+            return await _as_recorded(call, prediction)
         return json_response(prediction.answer())
 
     async def _end_with_client(self, call: "_Call", prediction: Prediction) -> None:
@@ -238,6 +237,15 @@ def _joined_unasked(call: _Call, asked: PredictionSpec, record: Record) -> Respo
     if asked.input and record.input_digest != call.parser.fitted(asked).digest:
         raise _other_input(record.id)
     return None if asked.is_stream else json_response(record_body(record), 202)
+
+
+async def _as_recorded(call: _Call, prediction: Prediction) -> Response:
+    """Return the state of a prediction that another server has taken, by that server's record."""
+    kind, name, owner = prediction.key
+    record = await call.service.records.get(name, kind, owner)
+    if record is None:
+        return json_response(prediction.progress(), 202)
+    return json_response(record_body(record), 200 if record.is_finished else 202)
 
 
 def _other_input(prediction_id: str) -> IdInUse:

@@ -94,6 +94,8 @@ class RequestParser:
         if asked_id is not None and not self._strict:
             check_id(asked_id)
         self._check_fields(body)
+        # a client whose connection was cut finds what runs again only by an id of its own
+        runs_again = body.retries > 0 and asked_id is not None
         asked = PredictionSpec(
             id=new_id() if asked_id is None else asked_id,
             kind=self._runs,
@@ -102,7 +104,7 @@ class RequestParser:
             context=with_owner(body.context, request),
             webhook=body.webhook,
             events=body.events,
-            durable=is_async or wait is not None or body.webhook is not None,
+            durable=is_async or wait is not None or body.webhook is not None or runs_again,
             has_client_id=asked_id is not None,
             retries=body.retries,
             timeout=_read_duration(headers.get("cancel-after")),

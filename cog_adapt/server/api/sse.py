@@ -69,6 +69,9 @@ class Followed(Protocol):
     def completed(self) -> bytes:
         """Return the data of the last event."""
 
+    async def settle(self) -> None:
+        """Wait until `has_moved` is known for good."""
+
 
 def follow(
     prediction: Followed, after: int | None = 0, write: Write = write_event
@@ -112,6 +115,7 @@ async def _written(reading: _Reading, write: Write) -> AsyncGenerator[bytes]:
     try:
         while portion := await _next_portion(reading, goes_on=write is not write_event):
             yield b"".join(map(write, portion))
+        await prediction.settle()
         if not reading.is_broken and not prediction.has_moved:
             yield write(
                 RunEvent(prediction.events.next_number, "completed", prediction.completed())

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from cog_adapt.server.adapter_messages import Claim, Claimed
+from cog_adapt.server.adapter_messages import LEASE_SECONDS, Claim, Claimed, lease_clock
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.adapters import Place
 from cog_adapt.server.records.claims import ClaimRows
@@ -90,12 +90,22 @@ class AdaptationClaims:
             worker.send(Claimed(number, is_held=True))
 
     async def _take(self, rows: ClaimRows, place: Place, line: _Line) -> None:
-        """Wait until no other server has the claim."""
+        """Wait until no other server has the claim.
+
+        While the database cannot be asked, wait for it, but no longer than this server's lease
+        lasts: to learn twice is better than not at all.
+        """
+        latest = lease_clock() + LEASE_SECONDS
         while line.waiting and not line.is_ours:
-            line.is_ours = await _take_once(rows, place)
+            is_taken = await _take_once(rows, place)
+            if is_taken is None and lease_clock() < latest:
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            line.is_ours = is_taken is not False
             for worker, number in line.waiting[1:] if line.is_ours else line.waiting:
                 worker.send(Claimed(number, is_held=False))
             if not line.is_ours:
+                latest = lease_clock() + LEASE_SECONDS
                 await asyncio.sleep(LOOK_SECONDS)
         if line.waiting:
             worker, number = line.waiting[0]
@@ -119,9 +129,10 @@ class AdaptationClaims:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _take_once(rows: ClaimRows, place: Place) -> bool:
+async def _take_once(rows: ClaimRows, place: Place) -> bool | None:
+    """Return whether the claim is taken; None if the database cannot be asked."""
     try:
         return await rows.take(*place)
-    except StorageError as error:  # to learn twice is better than to wait for the database
+    except StorageError as error:
         log.warning("a claim is not recorded", error=str(error))
-        return True
+        return None

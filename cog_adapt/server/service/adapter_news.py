@@ -1,6 +1,7 @@
 """Brings the changes that other servers make to adapters to the workers of this server."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -26,11 +27,17 @@ class AdapterNews:
     Args:
         relay: to all workers.
         index: has the numbers of the changes.
+        drop_taken: cancels what other servers have taken; called once this server's lease had
+            ended, before the workers may go on.
     """
 
-    def __init__(self, relay: AdapterRelay, index: IndexWriter) -> None:
+    def __init__(
+        self, relay: AdapterRelay, index: IndexWriter, drop_taken: Callable[[], Awaitable[None]]
+    ) -> None:
         self._relay = relay
         self._index = index
+        self._drop_taken = drop_taken
+        self._served_until = 0.0
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -94,7 +101,10 @@ class AdapterNews:
             self._index.number, is_all = read.last, read.is_all
             if read.confirmed != read.last:
                 await index.confirm(read.last)
-        self._relay.keep_serving(began + min(read.lease_seconds, LEASE_SECONDS))
+        if self._served_until <= lease_clock():
+            await self._drop_taken()
+        self._served_until = began + min(read.lease_seconds, LEASE_SECONDS)
+        self._relay.keep_serving(self._served_until)
 
     async def _start_again(self) -> None:
         """Replace all processes, since changes were deleted while this server was stopped."""

@@ -72,7 +72,7 @@ class AdapterService:
         self._relay = AdapterRelay(
             leading, others, self._writer, claims=self.claims, on_exit=self._met.clear
         )
-        self.news = AdapterNews(self._relay, self._writer)
+        self.news = AdapterNews(self._relay, self._writer, service.drop_taken)
 
     @property
     def _worker(self) -> Worker:

@@ -175,9 +175,14 @@ class Dispatcher:
         return True
 
     def drop_moved(self, prediction: Prediction) -> None:
-        """Forget a prediction that another server has taken, without an end; its readers go on."""
+        """Forget a prediction that another server has taken, without an end; its readers go on.
+
+        One that runs here, because this server was taken for dead, is canceled.
+        """
         if prediction in self.waiting:
             self.waiting.remove(prediction)
+        for worker in self.slots.all_workers:
+            worker.cancel(prediction.run_id)
         self._free(prediction)
         prediction.has_moved = True
         self._recorder.moved(prediction)
@@ -199,8 +204,15 @@ class Dispatcher:
         self._recorder.finished(prediction)
         self._observer.finished(prediction)
         self.event_cache.add(prediction)
+        if prediction.written is not None:
+            prediction.written.add_done_callback(lambda _: self._forget_moved(prediction))
         prediction.close()
         self.slots.advance_all()
+
+    def _forget_moved(self, prediction: Prediction) -> None:
+        """Forget the events of an end that was not written, since another server's was first."""
+        if prediction.has_moved:
+            self.event_cache.forget(prediction.id, prediction.request.owner)
 
 
 async def _say_memory(kind: Kind, model: Worker) -> None:

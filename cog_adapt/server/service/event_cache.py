@@ -35,6 +35,9 @@ class CachedEvents(msgspec.Struct, frozen=True):
         """Return the data of the last event."""
         return self.data
 
+    async def settle(self) -> None:
+        """Return at once: its end is written."""
+
     @property
     def size(self) -> int:
         """The approximate memory that the events take, in bytes."""

@@ -240,6 +240,11 @@ class Prediction:
         self.completed_at = now()
         self.metrics["predict_time"] = end.predict_time
 
+    async def settle(self) -> None:
+        """Wait until the end is written, or has turned out to be another server's (`has_moved`)."""
+        if self.written is not None:
+            await asyncio.shield(self.written)
+
     def close(self) -> None:
         """Release the readers of its events and the requests that wait for its end."""
         self.events.close()

@@ -19,6 +19,7 @@ from cog_adapt.server.service.prediction import Prediction, now
 from cog_adapt.server.webhooks import Webhooks, shown_url
 
 _FIRST_WRITE_SECONDS = 0.1
+_RETRY_SECONDS = 0.5
 log = structlog.get_logger()
 
 
@@ -41,6 +42,7 @@ class PredictionRecorder:
         self._announcer = announcer
         self._observer = observer
         self._writing: set[asyncio.Task[None]] = set()
+        self._is_closing = False
 
     async def accept(self, prediction: Prediction, *, is_recovered: bool = False) -> None:
         """Record an accepted prediction; return once it is on disk if no client waits for it.
@@ -84,24 +86,36 @@ class PredictionRecorder:
     def begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
         """Record that the prediction begins, so that no other server also runs it.
 
+        Where other servers share the database, a prediction whose beginning is not recorded would
+        seem to wait: another server would run it too. So it begins once the database can be
+        written.
+
         Args:
             prediction: one whose record suffices to run it.
             then: called with `is_ours`, which is false if another server has the prediction.
         """
+        self._spawn(self._begin(prediction, then))
+
+    async def _begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
+        is_ours = await self._is_begun_here(prediction)
+        while is_ours is None and not (prediction.is_cancelled or self._is_closing):
+            await asyncio.sleep(_RETRY_SECONDS)
+            is_ours = await self._is_begun_here(prediction)
+        then(is_ours=is_ours is not False)
+
+    async def _is_begun_here(self, prediction: Prediction) -> bool | None:
+        """Record the beginning; return None if the database has to be asked again first."""
         record = msgspec.structs.replace(
             to_record(prediction), status="processing", started_at=now()
         )
-        self._spawn(self._begin(record, then))
-
-    async def _begin(self, record: Record, then: Callable[..., object]) -> None:
-        is_ours = True
         try:
             await self._records.save_durably(record)
         except TakenOverError:
-            is_ours = False
-        except StorageError as error:  # running it is better than keeping it waiting
+            return False
+        except StorageError as error:
             log.warning("beginning is not recorded", prediction_id=record.id, error=str(error))
-        then(is_ours=is_ours)
+            return None if self._records.peers.is_shared else True
+        return True
 
     def started(self, prediction: Prediction) -> None:
         """Record that the worker has begun the prediction."""
@@ -176,7 +190,8 @@ class PredictionRecorder:
             self._webhooks.complete(delivery)
 
     async def flush(self) -> None:
-        """Wait until every last webhook has been handed over."""
+        """Wait until every last webhook has been handed over; afterwards no prediction begins."""
+        self._is_closing = True
         while self._writing:
             await asyncio.wait(self._writing)
 

@@ -139,6 +139,14 @@ class PredictionService:
         await self._sharing.drop_moved([found])
         return self.find(prediction_id, kind, owner)
 
+    async def drop_taken(self) -> None:
+        """Drop and cancel what other servers have taken while this one was taken for dead.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        await self._sharing.drop_taken()
+
     def find_cached(self, prediction_id: str, kind: Kind, owner: str = "") -> CachedEvents | None:
         """Return the events of a recently ended run under an owner's id."""
         dispatcher = self.dispatchers.get(kind)

@@ -1,7 +1,8 @@
 """Moves waiting predictions from busy servers to idle ones of the same database.
 
 The idle server takes the records. The busy one finds, within a second or when it would begin one of
-them, that the record is another's, and drops the prediction without an end.
+them, that the record is another's, and drops the prediction without an end. So does a server that
+was taken for dead with what still runs there.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -48,7 +49,7 @@ class WorkSharing:
             return []
         offered = [each for some in self._dispatchers.values() for each in self._offered(some)]
         await self._peers.say_waiting(len(offered))
-        await self.drop_moved(offered)
+        await self.drop_taken()
         if not self._is_ready():
             return []
         return await self._peers.take_waiting(self._count_free())
@@ -59,18 +60,36 @@ class WorkSharing:
             return []
         return [each for each in dispatcher.waiting if each.is_movable]
 
-    async def drop_moved(self, offered: Collection[Prediction]) -> None:
+    async def drop_taken(self) -> None:
+        """Drop all that others have taken, also what runs here, if this server seemed dead.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        everything = (
+            each for some in self._dispatchers.values() for each in some.predictions.values()
+        )
+        await self.drop_moved(
+            [each for each in everything if each.request.durable or each.request.has_client_id]
+        )
+
+    async def drop_moved(self, recorded: Collection[Prediction]) -> None:
         """Drop those that another server has taken.
 
         Raises:
             StorageError: the database cannot be used.
         """
-        if not offered or not self._peers.is_shared:
+        if not recorded or not self._peers.is_shared:
             return
-        moved = await self._peers.find_moved([each.key for each in offered])
-        for prediction in offered:
+        moved = await self._peers.find_moved([each.key for each in recorded])
+        # what waits first: the slot of what runs would go to it
+        for prediction in sorted(recorded, key=lambda each: each.status == "processing"):
             dispatcher = self._dispatchers[prediction.request.kind]
-            if prediction.key in moved and prediction in dispatcher.waiting:
+            is_here = prediction in dispatcher.waiting or (
+                dispatcher.predictions.get(prediction.key) is prediction
+                and prediction.status == "processing"
+            )  # else it has ended, or its beginning is being recorded
+            if prediction.key in moved and is_here:
                 dispatcher.drop_moved(prediction)
 
     def _count_free(self) -> dict[Kind, int]:

@@ -15,7 +15,7 @@ from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from gradient_check.tests.models import Cancelled
 from gradient_check.tests.states import thread_modes
-from tests.cog_adapt.waiting import assert_stays_so, until, wait_until
+from tests.cog_adapt.waiting import assert_stays, assert_stays_so, until, wait_until
 
 
 @pytest.fixture
@@ -666,3 +666,27 @@ def test_a_shared_tick_that_fails_fails_the_one_whose_turn_it_was(row):
     with pytest.raises(SystemExit):
         first.wait()
     assert second.wait() == "done"
+
+
+def test_long_work_pauses_while_it_may_not_advance_and_short_work_does_not(row):
+    may_advance = threading.Event()
+    row.pause_unless(may_advance.is_set)
+    record: list[Any] = []
+    long = row.submit_long(ticks("long", 2, record))
+    assert row.submit_short(ticks("short", 1, record)).wait() == "short"
+    assert_stays(lambda: record == [("short", 0)], 0.2)
+    may_advance.set()
+    assert long.wait() == "long"
+
+
+def test_long_work_goes_on_after_a_pause_of_ten_seconds():
+    now = [0.0]
+    scheduler = Scheduler(clock=lambda: now[0])
+    try:
+        scheduler.pause_unless(lambda: False)
+        long = scheduler.submit_long(ticks("long", 1, []))
+        assert scheduler.submit_short(ticks("short", 1, [])).wait() == "short"
+        now[0] = 30.0
+        assert long.wait() == "long"
+    finally:
+        scheduler.close()

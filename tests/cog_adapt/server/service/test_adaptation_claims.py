@@ -122,7 +122,25 @@ def test_one_that_left_before_its_turn_leaves_no_row(rows):
     asyncio.run(scene())
 
 
-def test_without_the_database_each_server_grants_its_own(rows):
+def test_a_database_that_is_away_is_waited_for(rows, monkeypatch):
+    monkeypatch.setattr(adaptation_claims, "_RETRY_SECONDS", 0.001)
+
+    async def scene():
+        rows.error = StorageError("restarting")
+        claims, worker = AdaptationClaims(rows), Worker()
+        claims.ask(worker, Claim(1, "ada", "k"))
+        await assert_stays_so(lambda: not worker.said, 0.1)
+        rows.error = None
+        await until(lambda: (1, False) in told(worker))
+        rows.taken.clear()
+        await until(lambda: told(worker)[-1] == (1, True))
+
+    asyncio.run(scene())
+
+
+def test_without_the_database_for_a_whole_lease_each_server_grants_its_own(rows, monkeypatch):
+    monkeypatch.setattr(adaptation_claims, "LEASE_SECONDS", 0.0)
+
     async def scene():
         rows.error = StorageError("no database")
         claims, worker = AdaptationClaims(rows), Worker()

@@ -10,6 +10,7 @@ import pytest
 
 from cog_adapt.server.errors import IdInUse, NotRecorded, StorageError, TakenOverError
 from cog_adapt.server.protocol import Finished
+from cog_adapt.server.service import recorder
 from cog_adapt.server.service.prediction import PredictionSpec
 from tests.cog_adapt.waiting import assert_stays_so, until
 
@@ -114,6 +115,26 @@ def test_a_beginning_that_cannot_be_written_begins_all_the_same(play):
         harness.dispatcher.lead.on_report(Finished("block", "succeeded"))
         await harness.flush()
         assert harness.model.runs == ["block", "a"]
+
+    play(scene)
+
+
+def test_where_others_share_the_database_a_beginning_waits_until_it_is_written(play, monkeypatch):
+    monkeypatch.setattr(recorder, "_RETRY_SECONDS", 0.01)
+
+    async def scene(harness):
+        harness.records.peers.is_shared = True
+        await harness.submit("block", durable=False)
+        canceled = await harness.submit("a")
+        await harness.submit("b")
+        save = harness.records.save_durably
+        wrap(harness, save_durably=StorageError("restarting"))
+        harness.dispatcher.lead.on_report(Finished("block", "succeeded"))
+        await assert_stays_so(lambda: harness.model.runs == ["block"], 0.1)
+        harness.dispatcher.cancel("a")
+        await until(lambda: canceled.status == "canceled")
+        harness.records.save_durably = save
+        await until(lambda: harness.model.runs == ["block", "b"])
 
     play(scene)
 
