@@ -173,10 +173,10 @@ class KnownAdapters:
 
     def refresh(self, owner: str | None) -> None:
         """Read what other processes or versions added, changed, removed; None: of all owners."""
+        self._read_far_away(None if owner is None else place_of(owner))
         places = [*self._folder.places()] if owner is None else [place_of(owner)]
         for place in places:
             self._take_in(place, owner)
-        self._read_far_away(None if owner is None else place_of(owner))
 
     def is_unseen(self, key: Key) -> bool:
         """Return whether the remote store may have changed or removed an adapter meanwhile."""

@@ -153,6 +153,8 @@ class Tiers:
         self.remote_counts.hits += 1
         adapter = checked_content(content, key[1])
         try:
+            if (known := index.get(key)) is not None:
+                self.folder.write_metadata(key, known)  # tensors alone would be a nameless adapter
             _, gone = self._write_file(key, content, index, is_new=False)
         except StoreError as error:
             logger.warning("adapter %s stays in ADAPTER_STORE alone: %s", key[1], error)

@@ -194,6 +194,23 @@ def test_what_lay_in_the_folder_before_the_store_stays(tmp_path, begin, before):
         assert store.get(ID, "ann").id == ID
 
 
+@pytest.mark.parametrize("is_of_earlier_release", [False, True])
+def test_a_copy_of_tensors_has_the_name_of_the_store(begin, here, tmp_path, is_of_earlier_release):
+    there = begin("there")
+    if is_of_earlier_release:  # which wrote no metadata beside a copy
+        there.close()
+        for path in (tmp_path / "there").rglob(f"{ID}.json"):
+            path.unlink()
+        (tmp_path / "there" / "copy-of").unlink()
+        there = begin("there")
+    news = []
+    there.watch(lambda owner, _, known: news.append((owner, known and known["name"])))
+    for _ in range(2):
+        assert [known.name for known in there.describe("ann")] == ["support"]
+    assert there.get("support", "ann").id == ID
+    assert {name for owner, name in news if owner == "ann"} <= {"support"}
+
+
 def test_a_copy_removes_nothing_by_an_age_that_another_server_has_changed(begin, here, tmp_path):
     (path,) = (tmp_path / "there").rglob(f"{ID}.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"expires_at": EXPIRED}))
