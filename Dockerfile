@@ -49,7 +49,7 @@ EXPOSE 5000
 USER 1000:1000
 
 # Readiness: Docker restarts nothing that is unhealthy, and who waits for `healthy` wants answers.
-# 401 is the answer where API keys are set, and all that can be asked without one.
+# 401 is the answer under STRICT_COG where API keys are set, and all that can be asked without one.
 HEALTHCHECK --interval=10s --timeout=8s --start-period=10m --retries=3 \
     CMD ["python", "-c", "import http.client, os; c = http.client.HTTPConnection('127.0.0.1', int(os.environ.get('PORT') or 5000), timeout=7); c.request('GET', '/readyz'); raise SystemExit(c.getresponse().status not in (200, 401))"]
 

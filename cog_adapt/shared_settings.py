@@ -18,6 +18,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 _WORDS = {int: "whole number", float: "number", Path: "path", str: "text", bool: "0 or 1"}
+_PASSWORD = re.compile(r"//[^/?#\s]*@")
+_SHOWN = 200
 _NUMBER = re.compile(r"\s*[-+]?\d{1,30}\s*")
 
 
@@ -147,4 +149,7 @@ def _refusal(fields: Mapping[str, FieldInfo], name: str, value: object) -> str:
     if name not in fields:
         return f"{name.upper()} is no setting; docs/settings.md lists those that are. Remove it."
     allowed = allowed_by(fields[name])
-    return f"{name.upper()} is {value!r}; allowed: {allowed}. Set it in the environment."
+    shown = _PASSWORD.sub("//…@", repr(value))
+    if len(shown) > _SHOWN:
+        shown = f"{shown[:_SHOWN]}… of {len(shown):,} characters"
+    return f"{name.upper()} is {shown}; allowed: {allowed}. Set it in the environment."

@@ -7,17 +7,23 @@ from pydantic import AfterValidator, Field
 
 from cog_adapt.shared_settings import Allowed, SharedSettings
 
-_ADDRESS = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
+_ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
+_LONGEST = 2000
 
 
 def _check_address(value: str | None) -> str | None:
-    if value is not None and not _ADDRESS.fullmatch(value):
-        raise ValueError("no http(s) URL without a query")
+    if value is not None and (len(value) > _LONGEST or not _ADDRESS.fullmatch(value)):
+        raise ValueError("no such http(s) URL")
     return value
 
 
 WebAddress = Annotated[
-    str | None, AfterValidator(_check_address), Allowed("http(s)://HOST or http(s)://HOST/PATH")
+    str | None,
+    AfterValidator(_check_address),
+    Allowed(
+        f"http(s)://HOST or http(s)://HOST/PATH, to {_LONGEST:,} characters, with no user, "
+        "password, query or fragment"
+    ),
 ]
 """The address of a server; None: unknown."""
 

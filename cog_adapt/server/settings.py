@@ -107,7 +107,7 @@ class Settings(ProcessSettings):
         default=None,
         ge=1,
         description="bytes of records; the oldest go; unset: half of DISK_BYTES, or of the free "
-        "disk",
+        "disk; with PostgreSQL 64 GiB, or twice what is there at the start",
     )
     temp_file_days: float = Field(
         default=7, gt=0, le=100_000, description="days for which temporary files may stay"

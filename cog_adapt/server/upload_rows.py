@@ -4,8 +4,6 @@ The tables are those of `records/server_tables.py`; a worker reads them too, so 
 used.
 """
 
-import hashlib
-import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,7 +14,6 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from cog_adapt.deletion_clock import deletion_now
-from cog_adapt.server.errors import DiskFull
 from cog_adapt.server.postgresql import is_postgresql, transaction
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.uploads import (
@@ -48,35 +45,10 @@ class UploadRows(Uploads):
         super().__init__(folder, **limits)
         self._url = url
 
-    def add(
-        self,
-        owner: str,
-        source: BinaryIO,
-        *,
-        name: str,
-        content_type: str,
-        metadata: dict[str, Any],
-    ) -> Upload:
-        """Keep a file; see `Uploads.add`."""
-        size, sha256 = _measure(source)
-        created_at = datetime.now(UTC)
-        upload = Upload(
-            id=f"file-{secrets.token_hex(16)}",
-            owner=owner,
-            name=name,
-            content_type=content_type,
-            size=size,
-            sha256=sha256,
-            metadata=metadata,
-            created_at=created_at,
-            expires_at=created_at + self.life,
-        )
-        try:
-            self._reserve(upload)
-            self._fill(upload, source)
-        except OSError as error:
-            raise DiskFull(f"the file cannot be kept: {error}. Try later.") from error
-        return upload
+    def keep(self, upload: Upload, source: BinaryIO) -> None:
+        """Keep a file that is described already; see `Uploads.keep`."""
+        self._reserve(upload)
+        self._fill(upload, source)
 
     def get(self, owner: str, identifier: str) -> Upload | None:
         """Return an owner's file; None if there is none, or it has expired."""
@@ -205,15 +177,6 @@ class UploadRows(Uploads):
 
 def _read(about: str) -> Upload:
     return msgspec.json.decode(about, type=Upload)
-
-
-def _measure(source: BinaryIO) -> tuple[int, str]:
-    """Return the bytes of a file, and their SHA-256."""
-    digest, size = hashlib.sha256(), 0
-    for portion in portions_of(source):
-        digest.update(portion)
-        size += len(portion)
-    return size, digest.hexdigest()
 
 
 def uploads_of(settings: Settings) -> Uploads:

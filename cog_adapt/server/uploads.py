@@ -141,32 +141,39 @@ class Uploads:
         Raises:
             DiskFull: it has no room, or cannot be written.
         """
-        identifier = f"file-{secrets.token_hex(16)}"
-        folder = self._of(owner)
-        temporary = folder / f"{_TEMPORARY}{identifier}"
+        size, sha256 = _measure(source)
+        created_at = datetime.now(UTC)
+        upload = Upload(
+            id=f"file-{secrets.token_hex(16)}",
+            owner=owner,
+            name=name,
+            content_type=content_type,
+            size=size,
+            sha256=sha256,
+            metadata=metadata,
+            created_at=created_at,
+            expires_at=created_at + self.life,
+        )
+        try:
+            self.keep(upload, source)
+        except OSError as error:
+            cause = error.strerror or error
+            raise DiskFull(f"the file cannot be kept: {cause}. Try later.") from error
+        return upload
+
+    def keep(self, upload: Upload, source: BinaryIO) -> None:
+        """Keep a file that is described already (OSError, DiskFull)."""
+        folder = self._of(upload.owner)
+        temporary = folder / f"{_TEMPORARY}{upload.id}"
         try:
             temporary.mkdir(mode=0o700, parents=True)
-            self.refuse_if_full(owner, _size_of(source))
-            size, sha256 = _copy(source, temporary / _CONTENT)
-            created_at = datetime.now(UTC)
-            upload = Upload(
-                id=identifier,
-                owner=owner,
-                name=name,
-                content_type=content_type,
-                size=size,
-                sha256=sha256,
-                metadata=metadata,
-                created_at=created_at,
-                expires_at=created_at + self.life,
-            )
+            self.refuse_if_full(upload.owner, upload.size)
+            with (temporary / _CONTENT).open("xb") as file:
+                file.writelines(portions_of(source))
             (temporary / _ABOUT).write_bytes(msgspec.json.encode(upload))
-            temporary.rename(folder / identifier)
-        except OSError as error:
-            raise DiskFull(f"the file cannot be kept: {error.strerror}. Try later.") from error
+            temporary.rename(folder / upload.id)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-        return upload
 
     def get(self, owner: str, identifier: str) -> Upload | None:
         """Return an owner's file; None if there is none, or it has expired."""
@@ -262,10 +269,6 @@ def _is_over(folder: Path, now: datetime) -> bool:
     return datetime.fromtimestamp(changed, UTC) + UNFINISHED < now
 
 
-def _size_of(source: BinaryIO) -> int:
-    return source.seek(0, os.SEEK_END)
-
-
 def portions_of(source: BinaryIO) -> Iterator[bytes]:
     """Yield a file's content from its beginning, `PORTION` bytes at a time."""
     source.seek(0)
@@ -273,10 +276,10 @@ def portions_of(source: BinaryIO) -> Iterator[bytes]:
         yield portion
 
 
-def _copy(source: BinaryIO, target: Path) -> tuple[int, str]:
-    size, digest = 0, hashlib.sha256()
-    with target.open("xb") as file:
-        for portion in portions_of(source):
-            size += file.write(portion)
-            digest.update(portion)
+def _measure(source: BinaryIO) -> tuple[int, str]:
+    """Return the bytes of a file, and their SHA-256."""
+    digest, size = hashlib.sha256(), 0
+    for portion in portions_of(source):
+        digest.update(portion)
+        size += len(portion)
     return size, digest.hexdigest()

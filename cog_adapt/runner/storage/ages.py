@@ -37,7 +37,8 @@ class Ages:
     def remove_old(self) -> None:
         """Remove adapters that have expired or were unused for long."""
         self._next_cleaning = time.monotonic() + _CLEANING_SECONDS
-        for key in _old(self._known.index, self._days):
+        old = _old(self._known.index, self._days)
+        for key in [each for each in old if not self._known.is_unseen(each)]:
             try:
                 self._tiers.forget(key)
             except StoreError as error:

@@ -161,14 +161,21 @@ class Folder:
             logger.warning("the folder of adapters has no identity: %s", error)
             return None
 
+    def written_at(self, key: Key) -> float:
+        """Return the time of the last write of an adapter's metadata, in s since 1970; or 0."""
+        try:
+            return self.path(key).with_suffix(".json").stat().st_mtime
+        except OSError:
+            return 0.0
+
     def remove(self, key: Key) -> None:
-        """Remove an adapter's files (StoreError)."""
-        _remove(self.path(key).with_suffix(".json"))
+        """Remove an adapter's files (StoreError); after half of them, it can be removed again."""
         self.remove_content(key)
+        remove_file(self.path(key).with_suffix(".json"))
 
     def remove_content(self, key: Key) -> None:
         """Remove an adapter's tensors; its metadata stays (StoreError)."""
-        _remove(self.path(key))
+        remove_file(self.path(key))
 
     def places(self) -> Iterator[str]:
         """Yield the places that have a folder."""
@@ -247,7 +254,8 @@ def checked_content(content: bytes, adapter_id: str) -> Adapter:
     return adapter
 
 
-def _remove(path: Path) -> None:
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there (StoreError)."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

@@ -5,6 +5,7 @@ import hashlib
 import importlib.metadata
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from cog_adapt.adapter_metadata import AdapterMetadata, Provenance
@@ -62,3 +63,10 @@ def digest_of(examples: Sequence[Example]) -> str:
     """Return the SHA-256 of examples, in hex."""
     rows = [[example.input, example.target] for example in examples]
     return hashlib.sha256(json.dumps(rows, default=repr).encode()).hexdigest()
+
+
+def with_uses(known: AdapterMetadata, here: AdapterMetadata | None) -> AdapterMetadata:
+    """Add the uses that a process has counted beyond those in metadata."""
+    if here is None or here.hits <= known.hits:
+        return known
+    return replace(known, hits=here.hits, used_at=max(here.used_at, known.used_at))

@@ -23,12 +23,15 @@ class Remote:
     Args:
         url: of the folder; the account is in the environment.
 
+    Attributes:
+        url: the same.
+
     Raises:
         ConfigError: the URL, or the package that reads it, is unknown.
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
         self._objects = open_objects(url)
 
     def write(self, key: Key, content: bytes) -> None:
@@ -55,17 +58,29 @@ class Remote:
         return AdapterMetadata.from_json(content) if content is not None else None
 
     def remove(self, key: Key) -> None:
-        """Remove an adapter (StoreError)."""
-        for end in ("json", "safetensors"):
+        """Remove an adapter (StoreError); after half of it, it can be removed again."""
+        for end in ("safetensors", "json"):
             self._remove(_path(key, end))
 
     def keys(self, place: str | None) -> Iterator[Key]:
         """Yield the adapters of a place; None: of all places (StoreError)."""
-        for path, _ in self._list("" if place is None else place or _NOBODY):
+        for key, _ in self.times(place):
+            yield key
+
+    def times(self, place: str | None) -> Iterator[tuple[Key, float]]:
+        """Yield the adapters of a place, each with the time when its metadata was written.
+
+        Args:
+            place: of an owner; None: all places.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        for path, written in self._list("" if place is None else place or _NOBODY):
             owner, _, name = path.partition("/")
             stem, _, end = name.partition(".")
             if end == "json" and is_id(stem):
-                yield ("" if owner == _NOBODY else owner), stem
+                yield (("" if owner == _NOBODY else owner), stem), written
 
     def versions(self, place: str, name: str) -> dict[int, str]:
         """Return a name's versions, each with the adapter that it is marked with, or "".
@@ -152,7 +167,7 @@ class Remote:
         except Exception as error:
             raise StoreError(
                 f"{path.rpartition('/')[2]} could not be read from or written to ADAPTER_STORE "
-                f"{self._url}: {error}. Check its address and its account."
+                f"{self.url}: {error}. Check its address and its account."
             ) from error
 
 

@@ -79,6 +79,7 @@ class AdapterStore:
         self._ages.remove_old_now_and_then()
         key = (place_of(owner), adapter.id)
         content = adapter.to_bytes()
+        self._known.expect(key)
         path, gone = self._tiers.write(key, adapter, content, index=self._known.index)
         if self._serves:
             self._folder.use()  # the folder may not have existed before
@@ -146,7 +147,9 @@ class AdapterStore:
             AdapterNotFound: this owner has no such adapter.
             StoreError: the disk is full.
         """
-        return self._known.change(self._known.own(adapter_id, owner), change)
+        key = self._known.own(adapter_id, owner)
+        self._tiers.write_through(key)
+        return self._known.change(key, change)
 
     def remove(self, adapter_id: str, owner: str) -> list[str]:
         """Remove an owner's own adapter everywhere; return the ids of adapters made from it.
@@ -233,7 +236,7 @@ class AdapterStore:
         try:
             adapter, gone = self._tiers.read(key, self._known.index)
         except AdapterNotFound:
-            self._known.forget(key)  # the adapter's file was removed by hand
+            self._known.lose(key)  # the adapter's file was removed by hand
             raise
         self._forget(gone)
         if key not in self._known.index:  # the adapter was removed while its file was read

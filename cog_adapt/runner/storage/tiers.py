@@ -21,6 +21,7 @@ from cog_adapt.runner.storage.index import Index, Key
 from cog_adapt.runner.storage.memory import Counts, Memory
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
+from cog_adapt.runner.storage.unsent import Unsent
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Tiers:
     def __init__(self, folder: Folder, budgets: StorageBudgets, remote: Remote | None) -> None:
         self.folder = folder
         self.remote = remote
+        self._unsent = Unsent(folder, remote.url) if remote else None
         self.memory = Memory(budgets.memory, budgets.memory_of_owner)
         self.disk = Disk(budgets.disk, budgets.disk_of_owner)
         self._files = DiskFiles(folder)
@@ -72,7 +74,9 @@ class Tiers:
         """
         with self._lock:
             self.memory.put(key, adapter)
-        return self._write_file(key, content, index)
+        is_unsent = self._unsent is not None and key in self._unsent
+        is_new = is_unsent or not self.folder.holds(key)
+        return self._write_file(key, content, index, is_new=is_new)
 
     def read(self, key: Key, index: Index) -> tuple[Adapter, Sequence[Key]]:
         """Read an adapter from the nearest tier, and copy it to nearer ones.
@@ -106,11 +110,11 @@ class Tiers:
             return None
 
     def forget(self, key: Key) -> None:
-        """Remove an adapter everywhere (StoreError)."""
+        """Remove an adapter everywhere (StoreError); what was cut off can be repeated."""
         self.let_go(key)
-        self.folder.remove(key)
         if self.remote:
             self.remote.remove(key)
+        self.folder.remove(key)
 
     def let_go(self, key: Key) -> None:
         """Drop an adapter from memory and from the count; its files stay."""
@@ -125,11 +129,9 @@ class Tiers:
             self.folder.remove(key)
 
     def write_through(self, key: Key) -> None:
-        """Copy an adapter to the remote store; a failed copy is repeated before eviction."""
-        if self.remote is None:
-            return
+        """Copy an unsent adapter to the remote store; a failed copy is repeated later."""
         try:
-            self.remote.write(key, self.folder.read(key))
+            self._send(key)
         except (StoreError, WeightsError) as error:
             logger.warning("adapter %s is on this disk only: %s", key[1], error)
 
@@ -151,24 +153,32 @@ class Tiers:
         self.remote_counts.hits += 1
         adapter = checked_content(content, key[1])
         try:
-            _, gone = self._write_file(key, content, index)
+            if (known := index.get(key)) is not None:
+                self.folder.write_metadata(key, known)  # tensors alone would be a nameless adapter
+            _, gone = self._write_file(key, content, index, is_new=False)
         except StoreError as error:
             logger.warning("adapter %s stays in ADAPTER_STORE alone: %s", key[1], error)
             return adapter, ()
         return adapter, gone
 
-    def _write_file(self, key: Key, content: bytes, index: Index) -> tuple[Path, Sequence[Key]]:
+    def _write_file(
+        self, key: Key, content: bytes, index: Index, *, is_new: bool
+    ) -> tuple[Path, Sequence[Key]]:
         """Write a file and evict others; without a remote store they are lost."""
         with self.folder.locked_bytes():
+            if self._unsent is not None:
+                self._unsent.begin()  # the folder may not have existed before
             leaving = self._make_room(key, len(content), index)
-            path = self._replace(leaving, key, content)
+            path = self._replace(leaving, key, content, is_new=is_new)
         return path, () if self.remote else leaving
 
-    def _replace(self, leaving: Sequence[Key], key: Key, content: bytes) -> Path:
+    def _replace(self, leaving: Sequence[Key], key: Key, content: bytes, *, is_new: bool) -> Path:
         """Write a file that is counted already, after others have left (StoreError)."""
         try:
             for each in leaving:
                 self._let_go(each)
+            if self._unsent is not None:
+                self._unsent.mark(key) if is_new else self._unsent.clear(key)
             return self.folder.write(key, content)
         except StoreError:
             with self._lock:
@@ -186,14 +196,19 @@ class Tiers:
             self.disk.add(key, size)
         return leaving
 
-    def _copy_far(self, remote: Remote, key: Key) -> None:
-        """Copy an adapter whose copy failed when it was written."""
-        if self.folder.holds(key) and not remote.holds(key):
-            remote.write(key, self.folder.read(key))
+    def _send(self, key: Key) -> None:
+        """Copy an unsent adapter, its tensors first (StoreError, WeightsError)."""
+        if self.remote is None or self._unsent is None or key not in self._unsent:
+            return
+        self.remote.write(key, self.folder.read(key))
+        known = self.folder.read_written(key)
+        if known is not None:
+            self.remote.write_metadata(key, known)
+            self._unsent.clear(key)
 
     def _let_go(self, key: Key) -> None:
         if self.remote:
-            self._copy_far(self.remote, key)
+            self._send(key)
             self.folder.remove_content(key)
         else:
             self.folder.remove(key)

@@ -8,7 +8,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from cog_adapt.server.api.dependencies import MetricsDep, MonitorDep, ServiceDep, ShutDownDep
+from cog_adapt.server.api.dependencies import (
+    MetricsDep,
+    MonitorDep,
+    ServiceDep,
+    ShutDownDep,
+    key_of,
+)
 from cog_adapt.server.api.openapi import whole_document
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import (
@@ -80,9 +86,15 @@ async def healthz() -> Response:
     response_model=Readiness,
     responses={503: {"model": Readiness, "description": "Not ready"}},
 )
-async def readyz(monitor: MonitorDep) -> Response:
-    """Answer a readiness check: 200 if the server accepts requests, else 503 and the reason."""
-    is_ready, body = await monitor.readiness()
+async def readyz(request: Request, service: ServiceDep, monitor: MonitorDep) -> Response:
+    """Answer a readiness check: 200 if the server accepts requests, else 503 and the reason.
+
+    If keys are set, a caller without one is not told the reason.
+    """
+    if service.settings.api_keys_file is not None and key_of(request) is None:
+        is_ready, body = await monitor.readiness_for_probes()
+    else:
+        is_ready, body = await monitor.readiness()
     return json_response(body) if is_ready else json_response(body, 503, _LATER)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from cog_adapt.server.middleware.access import OPEN
+from cog_adapt.server.middleware.access import OPEN, READINESS
 from cog_adapt.server.schema.types import Schema
 
 SECURITY_SCHEMES: Schema = {
@@ -48,12 +48,13 @@ def tagged_and_secured(paths: Mapping[str, Schema], *, needs_key: bool) -> dict[
 
     Without keys of the operator a key is allowed: a generated client serves both.
     """
-    keys = _KEYS if needs_key else [_NO_KEY, *_KEYS]
+    maybe = [_NO_KEY, *_KEYS]
+    keys = _KEYS if needs_key else maybe
     return {
         path: {
             method: {"tags": [*_fixed_parts(path)[:1]] or ["server"]}
             | operation
-            | ({} if path in OPEN else {"security": keys})
+            | ({} if path in OPEN else {"security": maybe if path == READINESS else keys})
             for method, operation in item.items()
         }
         for path, item in paths.items()

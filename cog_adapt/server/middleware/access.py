@@ -15,6 +15,7 @@ ANY_KEY: Final = "any"
 Need = Scope | Literal["any"]
 
 OPEN = frozenset({"/healthz"})  # liveness: the system that restarts the container has no key
+READINESS: Final = "/readyz"  # probes and balancers have no key; with one the answer says why
 _PAGE = re.compile(r"/playground(/|/assets/[A-Za-z0-9._-]+)?")
 _PART = re.compile(r"\{\w+\}")
 _READ_ONLY = ("GET", "HEAD")
@@ -104,7 +105,7 @@ def is_liveness(connection: Connection) -> bool:
 
 
 def is_open(connection: Connection) -> bool:
-    """Return whether a request needs no key: health checks, the page, and signed URLs.
+    """Return whether a request needs no key: health checks, probes, the page, and signed URLs.
 
     The page holds no data, and the routes of signed URLs check the signature.
     """
@@ -113,6 +114,6 @@ def is_open(connection: Connection) -> bool:
         return True
     if connection["method"] not in _READ_ONLY:
         return False
-    if is_signed(path):
+    if path == READINESS or is_signed(path):
         return True
     return wants_page(connection) if path == "/" else _PAGE.fullmatch(path) is not None

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
-from cog_adapt.server.middleware.access import ANY_KEY, is_liveness, need_of
+from cog_adapt.server.middleware.access import ANY_KEY, READINESS, is_liveness, need_of
 from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.middleware.keys import KeyRing
 from cog_adapt.server.middleware.responses import AsgiResponse
@@ -58,9 +58,9 @@ class AuthMiddleware:
 
     def _refusal(self, scope: Connection) -> tuple[str, AsgiResponse] | None:
         """Return the reason of a refusal, in a few words, and the answer; None: admitted."""
-        if self._is_open(scope):
-            return None
         offered = _offered_key(scope)
+        if self._is_open(scope) and (offered is None or scope["path"] != READINESS):
+            return None
         if offered is None:
             return "no key", _NO_KEY
         key = self._keys.find(offered)

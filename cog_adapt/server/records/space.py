@@ -12,10 +12,12 @@ from sqlalchemy import Connection, Table, func, select
 from cog_adapt.machine import free_disk_bytes
 from cog_adapt.owner_bytes import OwnerShares
 from cog_adapt.server.errors import DiskFull
+from cog_adapt.server.postgresql import is_postgresql
 from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.tables import BLOB_COLUMNS, deliveries, records
 from cog_adapt.server.settings import Settings
 
+ELSEWHERE: Final = 64 * 2**30  # bytes allowed by default on the disk of a database server
 LOW: Final = 0.9  # share of the limit from which the oldest records are removed
 NAME: Final = "records"
 
@@ -37,7 +39,8 @@ class RecordSpace:
 
     Args:
         most: bytes allowed; None: half of (free + used), measured at the start.
-        free: bytes of the disk at the start.
+        free: bytes of the disk at the start; None: it is a database server's, which does not tell.
+            Then `ELSEWHERE` are allowed, or twice what is there at the start if that is more.
         share: of them for one owner; an owner without a name may use all.
 
     Attributes:
@@ -46,11 +49,14 @@ class RecordSpace:
 
     name = NAME
 
-    def __init__(self, most: float | None = math.inf, free: int = 0, share: float = 1.0) -> None:
+    def __init__(
+        self, most: float | None = math.inf, free: int | None = 0, share: float = 1.0
+    ) -> None:
         self._share = share
         self._by_owner: OwnerShares[float] = OwnerShares(math.inf, math.inf)
         self.limit(math.inf if most is None else most)
-        self._free = free if most is None else None
+        self._is_open = most is None
+        self._free = free
         self.low = asyncio.Event()
         self._lock = threading.Lock()
 
@@ -62,7 +68,10 @@ class RecordSpace:
         most = settings.record_bytes
         if most is None and settings.disk_bytes is not None:
             most = settings.disk_bytes // 2
-        return cls(most, free_disk_bytes(settings.data_dir), settings.owner_share)
+        url = settings.database_url
+        is_elsewhere = url is not None and is_postgresql(url)
+        free = None if is_elsewhere else free_disk_bytes(settings.data_dir)
+        return cls(most, free, settings.owner_share)
 
     def limit(self, most: float) -> None:
         """Allow so many bytes from now on."""
@@ -109,9 +118,13 @@ class RecordSpace:
 
     def set(self, measured: SpaceUse) -> None:
         """Replace the count by a measurement."""
-        if self._free is not None:
-            self.limit((self._free + measured.used) // 2)
-            self._free = None
+        if self._is_open:
+            self.limit(
+                max(ELSEWHERE, 2 * measured.used)
+                if self._free is None
+                else (self._free + measured.used) // 2
+            )
+            self._is_open = False
         named = sum(measured.by_owner.values())
         with self._lock:
             self._by_owner.reset({**measured.by_owner, "": measured.used - named})

@@ -29,6 +29,7 @@ from cog_adapt.server.errors import (
     NotFound,
     NotReady,
     RequestError,
+    StorageError,
 )
 from cog_adapt.server.records.adapter_pages import AdapterQuery, IndexPage
 from cog_adapt.server.service.adaptation_claims import AdaptationClaims
@@ -168,16 +169,23 @@ class AdapterService:
     async def remove(self, adapter: MetadataJson) -> dict[str, Any]:
         """Remove an adapter from this server; return the remaining ones that were made from it.
 
-        `reach_all` waits for the other servers.
+        Other servers are told before and after: if this one is killed in between, none of them
+        uses a copy of what is gone. `reach_all` waits for them.
         """
-        origin = self._worker
+        origin, owner, adapter_id = self._worker, adapter["owner"], adapter["id"]
+        self.check_offered(by_worker=True)
+        self._writer.put(owner, adapter_id, None)
         try:
+            await self._writer.write_changes()
             answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
         except NotFound:  # another worker may not know the adapter
-            self._relay.put(AdapterChanged(adapter["owner"], adapter["id"]), origin)
+            self._relay.put(AdapterChanged(owner, adapter_id), origin)
             await self._relay.settle()
             raise
-        self._writer.put(adapter["owner"], adapter["id"], None)
+        except (RequestError, StorageError):
+            self._writer.put(owner, adapter_id, msgspec.json.encode(adapter))
+            raise
+        self._writer.put(owner, adapter_id, None)
         await self._relay.settle()
         return answer
 

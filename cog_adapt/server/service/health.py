@@ -2,6 +2,7 @@
 
 import asyncio
 import platform
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
@@ -24,6 +25,7 @@ _SETUP = {"idle": "starting", "starting": "starting", "setup failed": "failed"}
 _SHOWN = ("level", "detail")
 _READY_FILE = Path("/var/run/cog/ready")
 _HEALTHCHECK_SECONDS = 5.0
+_PROBE_SECONDS = 1.0
 _TIMED_OUT = "Healthcheck failed: user-defined healthcheck timed out after 5.0 seconds"
 
 
@@ -37,6 +39,8 @@ class HealthMonitor:
     def __init__(self, service: PredictionService) -> None:
         self._service = service
         self.self_tests: dict[Worker, dict[str, Any]] = {}
+        self._probe: asyncio.Task[tuple[bool, dict[str, Any]]] | None = None
+        self._probed_at = 0.0
 
     async def report(self) -> dict[str, Any]:
         """Return the body of /health-check."""
@@ -92,6 +96,18 @@ class HealthMonitor:
         if faults:
             reasons["degraded"] = faults
         return ready, {"ready": ready} | reasons
+
+    async def readiness_for_probes(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether requests are accepted here, and Cog's word for the state, without reasons.
+
+        Anybody may ask: those who ask at once, or within a second, share one look.
+        """
+        now = time.monotonic()
+        if self._probe is None or (self._probe.done() and now - self._probed_at >= _PROBE_SECONDS):
+            self._probe = asyncio.get_running_loop().create_task(self.readiness())
+            self._probed_at = now
+        is_ready, body = await asyncio.shield(self._probe)
+        return is_ready, {name: body[name] for name in ("ready", "status")}
 
     def last_self_test(self) -> dict[str, Any] | None:
         """Return the latest report of the gradient self-test, or None.

@@ -37,11 +37,11 @@ class Placement:
         taking = [each for each in workers if each.takes(prediction)]
         if not taking:  # which `workers` without any is, too
             return None
-        affinity, fewest = _affinity_of(prediction), min(map(_load, taking))
+        affinity, fewest = _affinity_of(prediction), min(each.load for each in taking)
         warm = {each for part in affinity.parts for each in self._known.get(part, ())}
 
         def rank(worker: Worker) -> tuple[bool, bool, int, int]:
-            load = _load(worker)
+            load = worker.load
             is_near = worker in warm and load - fewest <= max(1, worker.slots // _SLACK)
             return (
                 not _is_under_way(affinity, worker),
@@ -86,10 +86,6 @@ def _affinity_of(prediction: Prediction) -> Affinity:
         request = prediction.request
         prediction.affinity = read_affinity(request.input, request.owner)
     return prediction.affinity
-
-
-def _load(worker: Worker) -> int:
-    return len(worker.running) + len(worker.beginning)
 
 
 def _is_under_way(affinity: Affinity, worker: Worker) -> bool:

@@ -45,7 +45,9 @@ class Queue(deque[Prediction]):
             retry_after=_FEWEST_SECONDS_TO_WAIT,
         )
 
-    def choose(self, on_workers: Mapping[str, int], most: int) -> Prediction | None:
+    def choose(
+        self, on_workers: Mapping[str, int], most: int, *, besides_crashed: bool = False
+    ) -> Prediction | None:
         """Return the next to start: the first of the owner with the fewest running predictions.
 
         Of owners with equal numbers, the one whose latest start is longest ago.
@@ -54,6 +56,7 @@ class Queue(deque[Prediction]):
             on_workers: predictions there, by owner.
             most: for one owner with a name; the result is None if all waiting owners are at this
                 limit.
+            besides_crashed: whether predictions that must run alone are passed over.
         """
 
         def turn(each: Prediction) -> tuple[int, int]:
@@ -61,6 +64,8 @@ class Queue(deque[Prediction]):
             return on_workers.get(owner, 0), self._latest_start.get(owner, 0)
 
         starting = (each for each in self if not each.request.owner or turn(each)[0] < most)
+        if besides_crashed:
+            starting = (each for each in starting if not each.crashes)
         return min(starting, key=turn, default=None)
 
     def take(self, prediction: Prediction) -> None:
@@ -122,6 +127,7 @@ class Slots(WorkerPool):
         self.neighbours: list[Slots] = []
         self.placement = Placement()
         self.waiting = Queue(most_waiting)
+        self._alone: Prediction | None = None
         self._is_closed = False
 
     def excess(self, in_flight: int, owner: str) -> int:
@@ -153,16 +159,13 @@ class Slots(WorkerPool):
     def advance(self) -> None:
         """Start predictions until all slots are taken or none waits.
 
-        A prediction that must run alone blocks the queue once it is next, so that it cannot starve.
+        A prediction that must run alone, once it is next, starts on the first worker without any.
+        So that it cannot starve, one worker takes nothing else meanwhile (`held`); the others take
+        what comes after it. If there is one worker, the whole queue waits.
         """
         moved = False
-        while self.waiting and self._has_slot:
-            prediction = self.waiting.choose(self._count_by_owner(), self._most_of_one)
-            if prediction is None:
-                break
-            worker = self.placement.choose(prediction, self.offered)
-            if worker is None:
-                break
+        while self.waiting and self._has_slot and (chosen := self._choose()) is not None:
+            prediction, worker = chosen
             moved = True
             self.waiting.take(prediction)
             if not self._hand_over(prediction, worker):
@@ -170,11 +173,51 @@ class Slots(WorkerPool):
         if moved:
             self.waiting.publish_positions()
 
+    def _choose(self) -> tuple[Prediction, Worker] | None:
+        """Choose what starts next, and where; None if nothing can."""
+        on_workers, alone = self._count_by_owner(), self._next_alone
+        if alone is not None:
+            worker = self.placement.choose(alone, self.offered)
+            if worker is not None:
+                return alone, worker
+            on_workers[alone.request.owner] += 1
+        is_waiting = alone is not None
+        prediction = self.waiting.choose(on_workers, self._most_of_one, besides_crashed=is_waiting)
+        if prediction is None:
+            return None
+        held = [each.held for each in (self, *self.neighbours)]
+        free = [each for each in self.offered if each not in held]
+        worker = self.placement.choose(prediction, free)
+        if worker is not None:
+            return prediction, worker
+        if is_waiting or not prediction.crashes or len(self.workers) == 1:
+            return None
+        self._alone = prediction
+        return self._choose()
+
+    @property
+    def _next_alone(self) -> Prediction | None:
+        """The prediction that waits for a worker of its own; None without one."""
+        if self._alone is not None and self._alone not in self.waiting:
+            self._alone = None  # it has started, or was cancelled
+        return self._alone
+
+    @property
+    def held(self) -> Worker | None:
+        """The worker that ends what it runs for a prediction that must run alone; None without one.
+
+        While one runs alone, none is held for a second one, which begins when the first has ended.
+        """
+        if self._next_alone is None or any(each.runs_alone for each in self.workers):
+            return None
+        ready = (each for each in self.workers if each.state == "ready")
+        return min(ready, key=lambda each: each.load, default=None)
+
     @property
     def _has_slot(self) -> bool:
         return not self._is_closed and any(each.takes_work for each in self.offered)
 
-    def _count_by_owner(self) -> Mapping[str, int]:
+    def _count_by_owner(self) -> Counter[str]:
         """Count the predictions that run or begin on the workers, by owner."""
         on_workers: Counter[str] = Counter()
         for worker in self.workers:

@@ -137,13 +137,23 @@ class Worker:
     @property
     def free_slots(self) -> int:
         """The number of further predictions that could run now."""
-        return max(0, self.slots - len(self.running) - len(self.beginning))
+        return max(0, self.slots - self.load)
 
     @property
     def takes_work(self) -> bool:
         """Whether the worker could take a prediction now."""
         is_over = self._process is None or self._process.is_over
         return self.state == "ready" and not is_over and self.free_slots > 0
+
+    @property
+    def load(self) -> int:
+        """The number of predictions that run here or begin."""
+        return len(self.running) + len(self.beginning)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether a prediction is here that must run alone."""
+        return any(each.crashes for each in (*self.running.values(), *self.beginning.values()))
 
     def takes(self, prediction: Prediction) -> bool:
         """Return whether the worker could run a prediction now.
@@ -152,8 +162,7 @@ class Worker:
         """
         if not self.takes_work:
             return False
-        beside = (*self.running.values(), *self.beginning.values())
-        return not beside or not any(each.crashes for each in (prediction, *beside))
+        return not self.load or not (prediction.crashes or self.runs_alone)
 
     def run(self, prediction: Prediction) -> bool:
         """Start a prediction. Return False if the process is gone and cannot have read it."""

@@ -151,6 +151,15 @@ def test_its_tests_pass_under_cogs_server_in_less_than_a_minute(project):
     assert seconds_of_children() - before < 60
 
 
+def test_it_has_what_deploys_it(project):
+    sources = [path for path in (ROOT / "deploy").rglob("*") if path.is_file()]
+    kept = [path for path in sources if "__pycache__" not in path.parts]
+    assert {"server.yaml", "rayservice.yaml", "app.py"} <= {path.name for path in kept}
+    for path in kept:
+        assert (project / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
+    run(["-c", "import deploy.ray.options"], project)
+
+
 def test_its_self_test_takes_its_task(project):
     assert "passed" in run(["-m", "cog_adapt", "selftest"], project)
 

@@ -106,3 +106,33 @@ def test_an_empty_key_of_cog_yaml_sets_nothing(folder):
     settings = read_settings()
     assert (settings.cog_predict_type_stub, settings.cog_train_type_stub) == ("a.py:A", None)
     assert settings.cog_max_concurrency is None
+
+
+@pytest.mark.parametrize("name", ["SERVER_URL", "PUBLIC_URL"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "http://ann:secret@host",
+        "http://ann@host/path",
+        "http://host?key=secret",
+        "http://host/path#part",
+        "ftp://host",
+        "http://h/" + "x" * 1992,
+        "http://h/" + "x" * 100_000,
+    ],
+)
+def test_a_url_of_a_server_is_short_and_has_no_account(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError) as refused:
+        read_settings()
+    said = str(refused.value)
+    assert f"{name} is " in said
+    assert "to 2,000 characters, with no user, password, query or fragment. Set it in" in said
+    assert len(said) < 600
+    assert "ann" not in said
+
+
+def test_a_url_of_a_server_may_have_2000_characters(monkeypatch):
+    longest = "http://h/" + "x" * 1991
+    monkeypatch.setenv("SERVER_URL", longest)
+    assert read_settings().server_url == longest

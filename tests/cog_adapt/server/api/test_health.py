@@ -56,7 +56,11 @@ def test_health_and_readiness_are_the_monitors(play):
         async def readiness():
             return is_ready, {"ready": is_ready}
 
+        async def readiness_for_probes():
+            raise AssertionError("without keys the reasons are everybody's")
+
         site.monitor.report, site.monitor.readiness = report, readiness
+        site.monitor.readiness_for_probes = readiness_for_probes
         health_check = await site.ask("GET", "/health-check")
         assert (health_check.status, read(health_check)) == (200, {"status": "DEFUNCT"})
         assert (await site.ask("GET", "/readyz")).status == 200

@@ -113,9 +113,10 @@ def asked(request_line, accept="*/*"):
     [
         *("GET /playground", "HEAD /playground", "GET /playground/"),
         *("GET /playground/assets/index-B1_2.js", "GET /healthz"),
+        *("GET /readyz", "HEAD /readyz"),
     ],
 )
-def test_the_page_and_liveness_need_no_key_at_all(request_line):
+def test_the_page_and_probes_need_no_key_at_all(request_line):
     assert {"/healthz"} == OPEN
     assert is_open(asked(request_line))
     assert is_liveness(asked(request_line)) is ("healthz" in request_line)
@@ -132,7 +133,13 @@ def test_the_root_is_open_to_browsers_for_which_it_is_the_page():
 @pytest.mark.parametrize(
     "request_line",
     [
-        *("POST /playground", "OPTIONS /playground", "GET /playground/server.json"),
+        *(
+            "POST /readyz",
+            "GET /readyz/",
+            "POST /playground",
+            "OPTIONS /playground",
+            "GET /playground/server.json",
+        ),
         *("GET /playground/assets/", "GET /playground/assets/a/b", "GET /playgrounds"),
         *("GET /playground/assets/..%2fa", "GET /playground/assets/../a", "GET /predictions"),
         *("GET /playground/assets/a.js\n", "GET //playground", "GET /playground/assets"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.server.middleware.access import NEEDS
+from cog_adapt.server.middleware.access import NEEDS, is_open
 from cog_adapt.server.middleware.auth import AuthMiddleware
 from cog_adapt.server.middleware.keys import KeyRing
 from gradient_check.tests.present import NOT_USED
@@ -57,6 +57,26 @@ def test_a_key_opens_and_its_name_is_the_caller(guarded, made, headers):
 def test_anything_else_is_401(guarded, made, headers):
     headers = {name: value.replace("KEY", made["admin"][0]) for name, value in headers.items()}
     assert ask(guarded, "POST", "/predictions", headers).status == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "body"),
+    [
+        ({}, 200, b"nobody"),
+        ({"X-API-Key": "KEY"}, 200, b"predict-user"),
+        ({"X-API-Key": "x"}, 401, None),
+    ],
+)
+def test_a_probe_needs_no_key_and_a_key_is_still_looked_at(key_file, made, headers, status, body):
+    guarded = AuthMiddleware(caller, KeyRing(key_file), is_open)
+    headers = {name: value.replace("KEY", made["predict"][0]) for name, value in headers.items()}
+    answer = ask(guarded, "GET", "/readyz", headers)
+    assert answer.status == status
+    assert body is None or answer.body == body
+
+
+def test_in_strict_mode_a_probe_needs_a_key(guarded):
+    assert ask(guarded, "GET", "/readyz").status == 401
 
 
 def test_an_unknown_key_is_told_from_none(guarded):

@@ -7,7 +7,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from cog_adapt.server.app import create_app
-from cog_adapt.server.middleware.access import OPEN, need_of
+from cog_adapt.server.middleware.access import OPEN, READINESS, need_of
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.middleware.platform_routes import is_signed
@@ -49,9 +49,9 @@ def real_app(key_file):
     return create_app(Settings(api_keys_file=key_file))
 
 
-def test_no_route_of_the_server_is_open_but_liveness_and_the_page(real_app, bearer, key_file):
-    settings = Settings(api_keys_file=key_file)
-    assert_closed(real_app, add_middleware(real_app, settings, Metrics()), bearer, PAGE)
+def test_no_route_of_the_server_is_open_but_probes_and_the_page(real_app, bearer, key_file):
+    door = add_middleware(real_app, Settings(api_keys_file=key_file), Metrics())
+    assert_closed(real_app, door, bearer, (READINESS, *PAGE))
 
 
 def test_no_route_of_a_strict_server_is_open_but_liveness(bearer, key_file):

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from cog_adapt.server.errors import DiskFull
+from cog_adapt.server.records import space as space_module
 from cog_adapt.server.records.retention import delete_oldest
-from cog_adapt.server.records.space import RecordSpace, SpaceUse
+from cog_adapt.server.records.space import ELSEWHERE, RecordSpace, SpaceUse
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 
@@ -39,6 +40,18 @@ def test_without_a_setting_half_of_what_is_free_or_used_is_the_limit():
     assert RecordSpace().excess == 0
     assert RecordSpace.of(Settings(record_bytes=7)).most == 7
     assert RecordSpace.of(Settings(record_bytes=7, strict_cog=True)).most == math.inf
+
+
+@pytest.mark.parametrize(("used", "most"), [(7, ELSEWHERE), (ELSEWHERE, 2 * ELSEWHERE)])
+def test_the_disk_of_a_server_says_nothing_of_the_disk_of_postgresql(monkeypatch, used, most):
+    url = "postgresql://database.internal/records"
+    for free in (0, 2**20, 2**50):
+        monkeypatch.setattr(space_module, "free_disk_bytes", lambda _, free=free: free)
+        space = RecordSpace.of(Settings(database_url=url))
+        space.set(SpaceUse(used, {}))
+        assert (space.most, space.excess) == (most, 0)
+    assert RecordSpace.of(Settings(database_url=url, record_bytes=7)).most == 7
+    assert RecordSpace.of(Settings(database_url=url, disk_bytes=2**30)).most == 2**29
 
 
 def test_an_owner_may_use_a_share_and_who_has_no_name_all():

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersAnswered, AskAdapters
-from cog_adapt.server.errors import NotFound
+from cog_adapt.server.errors import DiskFull, NotFound, NotReady
 from cog_adapt.server.protocol import Ready
 from cog_adapt.server.service import adapter_link
 from cog_adapt.server.temp_files import remove_temp_files
@@ -84,16 +84,57 @@ def test_a_predictor_that_keeps_none_has_none_of_an_owner(play):
 async def removing(keeper):
     """Remove an adapter, as far as the worker that does it."""
     keeper.trainer.ready = Ready(has_adapters=True)
+    begun = asyncio.Event()
 
     async def ask(action, owner, *_, adapter_id, **__):
         keeper.lead.on_report(AdapterChanged(owner, adapter_id, None))
+        begun.set()
         return {"removed": True, "children": []}
 
     keeper.lead.adapters.ask = ask
     asked = asyncio.ensure_future(keeper.adapters.remove(described("a")))
+    await begun.wait()
     for _ in range(5):
         await asyncio.sleep(0)
     return asked
+
+
+def test_other_servers_are_told_of_a_removal_before_it_begins_and_when_it_is_done(play):
+    async def scene(keeper):
+        index, numbers = keeper.records.adapters, []
+
+        async def ask(action, *_, **__):
+            if action == "remove":
+                numbers.append(await index.read_last())
+                assert await index.own("ada") == []
+            return {"removed": True, "children": []}
+
+        keeper.lead.adapters.ask = ask
+        keeper.change("a")
+        assert await keeper.ids() == ["a"]
+        numbers.append(await index.read_last())
+        await keeper.adapters.remove(described("a"))
+        assert await keeper.ids() == []
+        assert [*numbers, await index.read_last()] == [1, 2, 3]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("fault", [DiskFull("full"), NotReady("gone")])
+def test_what_could_not_be_removed_is_there_for_all(play, fault):
+    async def scene(keeper):
+        async def ask(*_, **__):
+            raise fault
+
+        keeper.lead.adapters.ask = ask
+        keeper.change("a")
+        assert await keeper.ids() == ["a"]
+        with pytest.raises(type(fault)):
+            await keeper.adapters.remove(described("a"))
+        assert await keeper.ids() == ["a"]
+        assert await keeper.records.adapters.read_last() == 3
+
+    play(scene)
 
 
 def test_a_removal_is_answered_when_each_other_worker_has_taken_note(play):

@@ -99,6 +99,20 @@ def test_each_state_has_cogs_word(service, state, free, status, setup):
     assert readiness(service)[0] is (status in ("READY", "BUSY"))
 
 
+def test_a_probe_is_told_no_reason_and_many_share_one_look(service):
+    async def scene():
+        monitor = HealthMonitor(service)
+        probes = await asyncio.gather(*(monitor.readiness_for_probes() for _ in range(9)))
+        assert probes == [(False, {"ready": False, "status": "READY"})] * 9
+        assert len(service.worker.pending.asked) == 1
+        assert "records" in (await monitor.readiness())[1]
+
+    service.records.error = "the disk of ann is full"
+    service.worker.ready = HEALTHY
+    service.worker.pending = Answers(Health(error=None))
+    asyncio.run(scene())
+
+
 def test_crashes_are_told(service):
     service.worker.crashes, service.worker.last_crash = 1, "was killed"
     body = report(service)

@@ -154,6 +154,108 @@ def test_a_prediction_that_ended_a_process_runs_alone_in_another(play):
     play(scene)
 
 
+async def crash_of(harness, worker, *names):
+    """Let what ran on a worker wait to run again, alone, as after a crash."""
+    for name in reversed(names):
+        run = worker.running.pop(name)
+        run.crashes = 1
+        harness.dispatcher.slots.requeue(run)
+
+
+def test_while_one_waits_to_run_alone_one_worker_empties_and_the_other_goes_on(play):
+    async def scene(harness):
+        first, second = harness.several(2, slots=2)
+        for name in "abcd":
+            await submit(harness, name)
+        await crash_of(harness, first, "a")
+        harness.dispatcher.slots.advance()
+        assert running(harness) == [["c"], ["b", "d"]]
+        await submit(harness, "e")
+        end(harness, "d")
+        assert running(harness) == [["c"], ["b", "e"]]  # the first takes none, though it is free
+        await submit(harness, "f")
+        end(harness, "c")
+        assert running(harness) == [["a"], ["b", "e"]]
+        end(harness, "b")
+        assert running(harness) == [["a"], ["e", "f"]]
+        end(harness, "a")
+        await submit(harness, "g")
+        assert running(harness) == [["g"], ["e", "f"]]
+
+    play(scene)
+
+
+def test_the_first_worker_that_is_empty_runs_it_whichever_was_held(play):
+    async def scene(harness):
+        first, second = harness.several(2, slots=2)
+        for name in "abcd":
+            await submit(harness, name)
+        await crash_of(harness, first, "a")
+        harness.dispatcher.slots.advance()
+        end(harness, "b", "d")
+        assert running(harness) == [["c"], ["a"]]
+        await submit(harness, "e")
+        assert running(harness) == [["c", "e"], ["a"]]
+
+    play(scene)
+
+
+def test_of_two_that_run_alone_the_second_waits_for_the_first_and_the_other_worker_goes_on(play):
+    async def scene(harness):
+        first, second = harness.several(2, slots=2)
+        for name in "abc":
+            await submit(harness, name)
+        await crash_of(harness, first, "a", "c")
+        harness.dispatcher.slots.advance()
+        assert running(harness) == [["a"], ["b"]]
+        for name in "de":
+            await submit(harness, name)
+        assert running(harness) == [["a"], ["b", "d"]]
+        end(harness, "b")
+        assert running(harness) == [["a"], ["d", "e"]]
+        end(harness, "a")
+        assert running(harness) == [["c"], ["d", "e"]]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_one_that_runs_alone_starts_however_much_comes_of_others(play, number):
+    async def scene(harness):
+        first, *_ = harness.several(number, slots=4)
+        busy = [f"x{i}" for i in range(4 * number)]
+        for name in busy:
+            await submit(harness, name, owner="ann")
+        guilty = first.running[f"ann/{busy[0]}"]
+        await crash_of(harness, first, f"ann/{busy[0]}")
+        for turn in range(4 * number):
+            await submit(harness, f"y{turn}", owner="bob")
+            if guilty not in harness.dispatcher.waiting:
+                break
+            oldest = next(iter(harness.dispatcher.workers[turn % number].running.values()))
+            harness.dispatcher.end(oldest, Finished(oldest.id, "succeeded"))
+        (alone,) = [each for each in harness.dispatcher.workers if guilty.run_id in each.running]
+        assert len(alone.running) == 1
+        others = [len(each.running) for each in harness.dispatcher.workers if each is not alone]
+        assert all(others)
+
+    play(scene, max_queue=50)
+
+
+def test_one_that_runs_alone_and_is_cancelled_holds_no_worker(play):
+    async def scene(harness):
+        first, second = harness.several(2, slots=2)
+        for name in "abcd":
+            await submit(harness, name)
+        await crash_of(harness, first, "a")
+        await submit(harness, "e")
+        assert running(harness) == [["c"], ["b", "d"]]
+        harness.dispatcher.cancel("a")
+        assert running(harness) == [["c", "e"], ["b", "d"]]
+
+    play(scene)
+
+
 @pytest.mark.parametrize(
     "inputs",
     [{}, {"examples": []}, {"examples": ""}, {"examples_file": None, "adapter": ""}, {"text": 5}],
