@@ -100,6 +100,21 @@ def test_it_holds_the_package_and_the_owners_files_alone(wheel):
     assert not [name for name in names if "__pycache__" in name]
 
 
+@pytest.mark.parametrize("python", ["3.9", "3.10"])
+def test_an_older_python_is_told_which_ones_it_is_for(wheel, tmp_path, python):
+    """By pip itself, before it looks for any of the package's requirements."""
+    asked = ["install", "--dry-run", "--no-index", "--only-binary=:all:", "--target", tmp_path]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", *asked, "--python-version", python, wheel],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"requires a different Python: {python}.0 not in '>=3.11'" in done.stderr
+
+
 def test_in_an_empty_environment_it_serves_a_predictor_without_torch(installed, crowded):
     assert "torch" not in run(installed / "pip", "list", folder=crowded)
     port = free_port()

@@ -3,6 +3,8 @@ import { customElement, property } from 'lit/decorators.js';
 import type { Json } from '../api/types';
 import { ScrolledRows } from '../output-table/scrolled-rows';
 import { cellText, type Row } from '../output-value/shapes';
+import { putRight } from './row-marks';
+import type { Suspect } from './suspects';
 
 /** The rows of examples, each cell to be typed into; marked rows are explained below the table. */
 @customElement('examples-table')
@@ -16,6 +18,8 @@ export class ExamplesTable extends ScrolledRows {
   @property({ attribute: false }) labels: string[] = [];
   /** Rows to look at, and why. */
   @property({ attribute: false }) marked = new Map<number, string>();
+  /** Those whose labels may be wrong, each put right by a click. */
+  @property({ attribute: false }) suspects: Suspect[] = [];
   @property({ type: Boolean }) renames = false;
 
   override render(): TemplateResult {
@@ -64,6 +68,7 @@ export class ExamplesTable extends ScrolledRows {
         aria-describedby=${about ?? nothing}
         @change=${(event: Event) => this.write(place, column, (event.target as HTMLInputElement).value)}
       />
+      ${column === this.target ? this.suspects.filter((each) => each.place === place).map(putRight) : nothing}
     </span>`;
   }
 

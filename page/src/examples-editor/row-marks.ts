@@ -34,3 +34,10 @@ export class RowMarks extends LightElement {
     this.tell('put-right', suspects);
   }
 }
+
+/** Render what puts a label right where it stands. */
+export function putRight(suspect: Suspect): TemplateResult {
+  const { label, place, why } = suspect;
+  return html`<button type="button" class="small put-right" title=${why} aria-label="Change row ${place + 1} to ${label} and teach again"
+    @click=${({ target }: Event) => target?.dispatchEvent(new CustomEvent('put-right', { detail: [suspect], bubbles: true }))}>→ ${label.slice(0, 60)}</button>`;
+}

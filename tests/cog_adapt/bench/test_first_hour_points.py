@@ -11,7 +11,7 @@ ROWS = re.findall(r"^\| (?!---|what was met)(.+) \| ([^|]+) \|$", PAGE, re.MULTI
 
 
 def place_of(name):
-    is_here = name.startswith("examples/") or name == "bench/first_hour.py"
+    is_here = name.startswith(("examples/", "page/src/")) or name == "bench/first_hour.py"
     return (ROOT if is_here else ROOT / "tests" / "cog_adapt") / name
 
 
