@@ -18,20 +18,15 @@ export class RowMarks extends LightElement {
     if (problems.length + suspects.length === 0) return nothing;
     return html`<div role="status"><ul class="marks" aria-label="Rows to look at">
       ${problems.slice(0, MOST).map(([place, said]) => html`<li class="problem">${this.rowLink(place)} ${said}</li>`)}
-      ${suspects.map((each) => html`<li class="suspect">${this.rowLink(each.place)} ${each.why}
-        <button type="button" class="small" @click=${() => this.putRight([each])}>Change to ${each.label} and teach again</button></li>`)}
+      ${suspects.map((each) => html`<li class="suspect">${this.rowLink(each.place)} ${each.why} ${putRight(each)}</li>`)}
       ${suspects.length > 1
-        ? html`<li><button type="button" class="small" @click=${() => this.putRight(suspects)}>Change all ${suspects.length} and teach again</button></li>`
+        ? html`<li><button type="button" class="small" @click=${() => this.tell('put-right', suspects)}>Change all ${suspects.length} and teach again</button></li>`
         : nothing}
     </ul></div>`;
   }
 
   private rowLink(place: number): TemplateResult {
     return html`<button type="button" class="link" @click=${() => this.tell('row-show', place)}>Row ${place + 1}</button>:`;
-  }
-
-  private putRight(suspects: Suspect[]): void {
-    this.tell('put-right', suspects);
   }
 }
 

@@ -103,7 +103,7 @@ async function faultsNow(): Promise<string[]> {
 function worker(figures: WorkerFigures, most: number | null, isNamed: boolean): TemplateResult {
   const { setup, slots, running, device } = figures;
   return html`<tr>
-    ${isNamed ? html`<th scope="row">${figures.worker}${device ? html` <span class="quiet">on ${device}</span>` : nothing}</th>` : nothing}
+    ${isNamed ? html`<th scope="row">${figures.worker}${device ? html` <span class="quiet">on device ${device}</span>` : nothing}</th>` : nothing}
     <th scope="row">${figures.kind === 'train' ? 'trainings' : 'predictions'}</th>
     <td><span class="state ${figures.state === 'ready' ? 'succeeded' : 'warned'}">${figures.state}</span></td>
     <td>${running} of ${slots}</td>

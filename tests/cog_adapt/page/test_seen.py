@@ -144,7 +144,8 @@ def put_right_where_it_stands(page, row, wrong, right):
     """Follow what the answer says of a label to its row, and click there; return the new request."""
     expect_seen(page.locator("result-panel .suspect"))
     page.get_by_role("button", name="Show it").click()
-    fix = page.get_by_role("button", name=f"Change row {row} to {right} and teach again")
+    name = f"Change row {row} to {right} and teach again"
+    fix = page.locator("examples-table").get_by_role("button", name=name)
     expect(fix).to_be_focused()
     expect_seen(fix)
     expect_seen(page.locator(".cell.wrong", has_text=str(row)))
