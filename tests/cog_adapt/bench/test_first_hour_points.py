@@ -17,7 +17,7 @@ def place_of(name):
 
 @pytest.mark.parametrize("tests", [tests for _, tests in ROWS])
 def test_each_point_has_a_test_that_is_there(tests):
-    found = re.findall(r"`([\w/.]+)(?:::(\w+))?`", tests)
+    found = re.findall(r"`([\w/.-]+)(?:::(\w+))?`", tests)
     assert found
     for file, function in found:
         assert f"def {function}(" in f"{place_of(file).read_text()}def ("
