@@ -60,6 +60,7 @@ test('an answer stands above how it was learned, and the answer of a chat can be
 test.each([
   ['Good day', /before teaching\s*Good day/],
   ['Bye', /Teaching changed nothing here/],
+  ['…', /Asking for the answer before teaching/],
 ])('beside the taught answer of a chat stands what was said before: %s', async (untaught, words) => {
   const run = Object.assign(new Run('predictions', { prompt: 'Hello?' }, 'one'), { phase: 'succeeded', output: ['B', 'ye'], untaught });
   const element = await shown<ResultPanel>('result-panel', { run, joins: true });

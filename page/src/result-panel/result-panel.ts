@@ -5,7 +5,7 @@ import type { Json, Values } from '../api/types';
 import { LightElement } from '../light/light-element';
 import { isRow, wholeText } from '../output-value/shapes';
 import { plainError } from '../runs/messages';
-import type { Phase, Run } from '../runs/run';
+import { ASKING, type Phase, type Run } from '../runs/run';
 import '../adaptation-panel/adaptation-panel';
 import '../answer-list/answer-list';
 import '../log-view/log-view';
@@ -120,8 +120,8 @@ export class ResultPanel extends LightElement {
     const { untaught } = this.run;
     if (untaught === null) return nothing;
     const isSame = untaught === wholeText(value);
-    return html`<div class="was" role="status">${isSame
-      ? html`Teaching changed <strong>nothing</strong> here.`
+    return html`<div class="was" role="status">${isSame || untaught === ASKING
+      ? html`<span class="quiet">${isSame ? 'Teaching changed nothing here.' : 'Asking for the answer before teaching'}</span>`
       : html`<span class="quiet">before teaching</span> <p class="answer-text">${untaught.slice(0, MOST_ASKED)}</p>`}</div>`;
   }
 

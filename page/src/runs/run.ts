@@ -8,6 +8,8 @@ import { Course } from './steps';
 
 export type Phase = 'sending' | 'queued' | 'running' | 'succeeded' | 'failed' | 'canceled' | 'refused';
 
+/** Stands for an answer that is being asked for. */
+export const ASKING = '…';
 const MOST_LOG = 400_000;
 const SETUP_PAUSE = 1000;
 const ENDS: readonly string[] = ['succeeded', 'failed', 'canceled'];
@@ -62,7 +64,7 @@ export class Run extends EventTarget {
   async askUntaught(): Promise<void> {
     const { examples, examples_file: file, ...others } = this.input;
     if (this.phase !== 'succeeded' || !(file || (Array.isArray(examples) ? examples.length > 0 : examples))) return;
-    this.untaught = '…';
+    this.untaught = ASKING;
     this.changed();
     const output = await outcome(this.kind, others).catch(() => null); // it is no more than a comparison
     this.untaught = output === null ? null : wholeText(output);

@@ -114,7 +114,9 @@ def test_a_model_process_that_failed_its_setup_is_named_with_its_reason(visit, s
         expect(page.get_by_text("no weights on this card")).to_have_count(1)
         for place, states in enumerate(("ready", "setup failed")):
             row = page.locator("server-view tbody tr").nth(place)
-            expect(row.get_by_role("rowheader").first).to_have_text(f"{place} on device {place + 5}")
+            expect(row.get_by_role("rowheader").first).to_have_text(
+                f"{place} on device {place + 5}"
+            )
             expect(row).to_contain_text(states)
             state = row.get_by_text(states)
             state.scroll_into_view_if_needed()
