@@ -98,6 +98,14 @@ def test_the_files_of_the_package_that_the_documents_name_are_there(path):
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
+def test_a_result_that_a_document_names_is_there_or_said_to_be_absent():
+    for path in DOCS.glob("*.md"):
+        text = path.read_text()
+        for name in re.findall(r"\bresults/([\w-]+\.\w+)", text):
+            is_there = (DOCS / "results" / name).exists()
+            assert is_there or "does not exist yet" in text, f"{path}: {name}"
+
+
 def test_the_example_of_the_predictor_protocol_offers_what_it_says():
     text = (DOCS / "predictor-protocol.md").read_text()
     (example,) = re.findall(r"## An example\n\n```python\n(.*?)```", text, re.DOTALL)

@@ -1,6 +1,7 @@
 """The package as `pip install` gives it: built, put into an empty environment, and used there."""
 
 import contextlib
+import email
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from cog_adapt.command.kinds import KERNEL, kept_files, kinds, written, zone
@@ -98,6 +100,15 @@ def test_it_holds_the_package_and_the_owners_files_alone(wheel):
     shipped = {name for name in kernel if not name.startswith(left_out)}
     assert {name for name in names if name.startswith("gradient_check/")} == shipped
     assert not [name for name in names if "__pycache__" in name]
+
+
+def test_installers_of_an_older_python_are_told_which_ones_it_is_for(wheel):
+    """Else they go on to PyTorch, and say that there is none."""
+    built = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in built.namelist() if name.endswith(".dist-info/METADATA"))
+    required = email.message_from_bytes(built.read(metadata))["Requires-Python"]
+    pythons = ("3.9", "3.10", "3.11", "3.12")
+    assert [*SpecifierSet(required).filter(pythons)] == ["3.11", "3.12"]
 
 
 def test_in_an_empty_environment_it_serves_a_predictor_without_torch(installed, crowded):

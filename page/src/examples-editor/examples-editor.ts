@@ -93,7 +93,7 @@ export class ExamplesEditor extends FieldElement {
             @labelled=${() => (this.isLabelling = false)}></row-labeller>`
         : medium
           ? html`<examples-grid .data=${rows} .column=${medium.column} .target=${this.target} .labels=${this.labels} .brush=${this.brush}
-              .marked=${this.marked} @rows-change=${this.edited}></examples-grid>`
+              .marked=${this.marked} .suspects=${this.suspects} @rows-change=${this.edited} @put-right=${this.putRight}></examples-grid>`
           : this.table()}
       <row-marks .problems=${this.problems} .suspects=${this.suspects} @row-show=${this.show} @put-right=${this.putRight}></row-marks>
       ${balance && balance.length > 0
@@ -105,7 +105,8 @@ export class ExamplesEditor extends FieldElement {
 
   private table(): TemplateResult {
     return html`<examples-table .about=${this.inputId} .label=${this.field.label} .data=${this.rows} .columns=${this.columns}
-      .target=${this.target ?? ''} .labels=${this.labels} .marked=${this.marked} renames @rows-change=${this.edited}
+      .target=${this.target ?? ''} .labels=${this.labels} .marked=${this.marked} .suspects=${this.suspects} renames
+      @rows-change=${this.edited} @put-right=${this.putRight}
       @column-rename=${(event: CustomEvent<[string, string]>) => this.write(renamed(this.rows, new Map([event.detail])))}>
     </examples-table>`;
   }
@@ -114,8 +115,19 @@ export class ExamplesEditor extends FieldElement {
     return new Map([...emptyCells(this.rows, this.columns), ...this.rowProblems]);
   }
 
-  private get suspects(): Suspect[] {
+  /** The rows whose labels the last report calls into question. */
+  get suspects(): Suspect[] {
     return suspectsOf(this.warnings, this.rows, this.target);
+  }
+
+  /** Bring the first of them into sight, with the focus on what puts it right. */
+  showSuspect(): void {
+    this.showRow(this.suspects[0]?.place ?? 0);
+    requestAnimationFrame(() => {
+      const button = this.querySelector<HTMLElement>('.put-right');
+      button?.scrollIntoView({ block: 'center' });
+      button?.focus({ preventScroll: true });
+    });
   }
 
   private get marked(): Map<number, string> {
@@ -208,8 +220,11 @@ export class ExamplesEditor extends FieldElement {
   }
 
   private show({ detail }: CustomEvent<number>): void {
-    const shown = this.querySelector<HTMLElement & { showRow(place: number): void }>('examples-table, examples-grid');
-    shown?.showRow(detail);
+    this.showRow(detail);
+  }
+
+  private showRow(place: number): void {
+    this.querySelector<HTMLElement & { showRow(place: number): void }>('examples-table, examples-grid')?.showRow(place);
   }
 
   private putRight({ detail }: CustomEvent<Suspect[]>): void {

@@ -3,6 +3,8 @@ import { customElement, property } from 'lit/decorators.js';
 import { thumbnail } from '../answer-list/asked-input';
 import { LightElement } from '../light/light-element';
 import { cellText, type Row } from '../output-value/shapes';
+import { putRight } from './row-marks';
+import type { Suspect } from './suspects';
 
 const MOST = 200;
 
@@ -15,6 +17,8 @@ export class ExamplesGrid extends LightElement {
   @property({ attribute: false }) labels: string[] = [];
   @property() brush = '';
   @property({ attribute: false }) marked = new Map<number, string>();
+  /** Those whose labels may be wrong, each put right by a click. */
+  @property({ attribute: false }) suspects: Suspect[] = [];
 
   override render(): TemplateResult {
     return html`
@@ -44,6 +48,7 @@ export class ExamplesGrid extends LightElement {
         ? nothing
         : html`<input list="grid-labels" .value=${cellText(row[target])} placeholder=${target} aria-label="${target} of row ${place + 1}"
             @change=${(event: Event) => this.write(place, (event.target as HTMLInputElement).value)} />`}
+      ${this.suspects.filter((each) => each.place === place).map(putRight)}
       <button type="button" class="small tile-remove" aria-label="Remove row ${place + 1}"
         @click=${() => this.tell('rows-change', this.data.filter((_, other) => other !== place))}>×</button>
     </li>`;

@@ -3,6 +3,8 @@ import { customElement, property } from 'lit/decorators.js';
 import type { Json } from '../api/types';
 import { ScrolledRows } from '../output-table/scrolled-rows';
 import { cellText, type Row } from '../output-value/shapes';
+import { putRight } from './row-marks';
+import type { Suspect } from './suspects';
 
 /** The rows of examples, each cell to be typed into; marked rows are explained below the table. */
 @customElement('examples-table')
@@ -16,6 +18,8 @@ export class ExamplesTable extends ScrolledRows {
   @property({ attribute: false }) labels: string[] = [];
   /** Rows to look at, and why. */
   @property({ attribute: false }) marked = new Map<number, string>();
+  /** Those whose labels may be wrong, each put right by a click. */
+  @property({ attribute: false }) suspects: Suspect[] = [];
   @property({ type: Boolean }) renames = false;
 
   override render(): TemplateResult {
@@ -40,11 +44,12 @@ export class ExamplesTable extends ScrolledRows {
   protected override row(place: number): TemplateResult {
     const why = this.marked.get(place);
     const about = `${this.about}-row-${place}`;
+    const suspect = this.suspects.find((each) => each.place === place); // of whose cells the label alone is in doubt
     return html`
       <span class="cell place ${why ? 'wrong' : ''}" role="cell">
         ${place + 1}${why ? html`<span class="visually-hidden" id=${about}>${why}</span>` : nothing}
       </span>
-      ${this.columns.map((column) => this.cell(place, column, why ? about : undefined))}
+      ${this.columns.map((column) => this.cell(place, column, why && (column === this.target || !suspect) ? about : undefined, suspect))}
       <span class="cell place" role="cell">
         <button type="button" class="small" aria-label="Remove row ${place + 1}"
           @click=${() => this.tell('rows-change', this.data.filter((_, other) => other !== place))}>×</button>
@@ -52,7 +57,7 @@ export class ExamplesTable extends ScrolledRows {
     `;
   }
 
-  private cell(place: number, column: string, about: string | undefined): TemplateResult {
+  private cell(place: number, column: string, about: string | undefined, suspect?: Suspect): TemplateResult {
     const text = cellText(this.data[place]?.[column]);
     return html`<span class="cell ${this.width(column)}" role="cell">
       <input
@@ -64,6 +69,7 @@ export class ExamplesTable extends ScrolledRows {
         aria-describedby=${about ?? nothing}
         @change=${(event: Event) => this.write(place, column, (event.target as HTMLInputElement).value)}
       />
+      ${suspect && column === this.target ? putRight(suspect) : nothing}
     </span>`;
   }
 

@@ -16,7 +16,7 @@ test('problems stand in the order of their rows, and a click shows the row', asy
 test('a suspicious label is put right alone, or with all others', async () => {
   const element = await shown<RowMarks>('row-marks', { suspects: SUSPECTS });
   const right = toldBy(element, 'put-right');
-  button(element, 'Change to refund and teach again').click();
+  button(element, 'Change row 2 to refund and teach again').click();
   button(element, 'Change all 2 and teach again').click();
   expect(right).toEqual([[SUSPECTS[0]], SUSPECTS]);
 });

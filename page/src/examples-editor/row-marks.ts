@@ -18,10 +18,9 @@ export class RowMarks extends LightElement {
     if (problems.length + suspects.length === 0) return nothing;
     return html`<div role="status"><ul class="marks" aria-label="Rows to look at">
       ${problems.slice(0, MOST).map(([place, said]) => html`<li class="problem">${this.rowLink(place)} ${said}</li>`)}
-      ${suspects.map((each) => html`<li class="suspect">${this.rowLink(each.place)} ${each.why}
-        <button type="button" class="small" @click=${() => this.putRight([each])}>Change to ${each.label} and teach again</button></li>`)}
+      ${suspects.map((each) => html`<li class="suspect">${this.rowLink(each.place)} ${each.why} ${putRight(each)}</li>`)}
       ${suspects.length > 1
-        ? html`<li><button type="button" class="small" @click=${() => this.putRight(suspects)}>Change all ${suspects.length} and teach again</button></li>`
+        ? html`<li><button type="button" class="small" @click=${() => this.tell('put-right', suspects)}>Change all ${suspects.length} and teach again</button></li>`
         : nothing}
     </ul></div>`;
   }
@@ -29,8 +28,11 @@ export class RowMarks extends LightElement {
   private rowLink(place: number): TemplateResult {
     return html`<button type="button" class="link" @click=${() => this.tell('row-show', place)}>Row ${place + 1}</button>:`;
   }
+}
 
-  private putRight(suspects: Suspect[]): void {
-    this.tell('put-right', suspects);
-  }
+/** Render what puts a label right where it stands. */
+export function putRight(suspect: Suspect): TemplateResult {
+  const { label, place, why } = suspect;
+  return html`<button type="button" class="small put-right" title=${why} aria-label="Change row ${place + 1} to ${label} and teach again"
+    @click=${({ target }: Event) => target?.dispatchEvent(new CustomEvent('put-right', { detail: [suspect], bubbles: true }))}>→ ${label.slice(0, 60)}</button>`;
 }

@@ -9,6 +9,14 @@ test('a label that may be misspelled is marked in each of its rows, with the one
   expect(suspectsOf([SIMILAR], ROWS, 'label').map(({ place, label }) => [place, label])).toEqual([[0, 'refund']]);
 });
 
+test('a label that the answers to its row contradict is marked, once, with the one that they give', () => {
+  const doubt = "labels look wrong by answers that have not seen their rows: 'refnd' in row 1 may be meant as 'other', 'other' in row 3 may be meant as 'refund'";
+  const found = (...said: string[]): [number, string][] => suspectsOf(said, ROWS, 'label').map(({ place, label }) => [place, label]);
+  expect(found(doubt)).toEqual([[0, 'other'], [2, 'refund']]);
+  expect(found(SIMILAR, doubt)).toEqual([[0, 'refund'], [2, 'refund']]);
+  expect(found(doubt.replace('row 3', 'row 2'))).toEqual([[0, 'other']]);
+});
+
 test('of two rows that contradict the later one is marked', () => {
   expect(suspectsOf([CONTRARY], ROWS, 'label').map(({ place, label }) => [place, label])).toEqual([[2, 'refund']]);
 });

@@ -12,13 +12,16 @@ export interface Suspect {
 
 const MOST = 20;
 const SIMILAR = /(['"])(.+?)\1 \(\d+\) may be meant as (['"])(.+?)\3 \(\d+\)/g;
+const DOUBTED = /(['"])(.+?)\1 in row (\d+) may be meant as (['"])(.+?)\4/g;
 const CONTRARY = /(['"])([^'"]+)\1 in row (\d+) and (['"])([^'"]+)\4 in row (\d+)/g;
 
 /** Return suspects among rows as they are now: a label that was put right is one no longer. */
 export function suspectsOf(warnings: Json | undefined, rows: Row[], target: string | null): Suspect[] {
   if (!Array.isArray(warnings) || target === null) return [];
   const said = warnings.filter((each) => typeof each === 'string').join('\n');
-  return [...misspelled(said, rows, target), ...contrary(said, rows, target)].slice(0, MOST);
+  const found = [...misspelled(said, rows, target), ...doubted(said, rows, target), ...contrary(said, rows, target)];
+  const first = new Map(found.map(({ place }, index) => [place, index] as const).reverse());
+  return found.filter(({ place }, index) => first.get(place) === index).slice(0, MOST);
 }
 
 function misspelled(said: string, rows: Row[], target: string): Suspect[] {
@@ -27,6 +30,13 @@ function misspelled(said: string, rows: Row[], target: string): Suspect[] {
       row[target] === rare ? [{ place, why: `Is “${rare}” meant as “${common}”?`, label: common }] : [],
     ),
   );
+}
+
+function doubted(said: string, rows: Row[], target: string): Suspect[] {
+  return [...said.matchAll(DOUBTED)].flatMap(([, , label = '', row = '', , other = '']) => {
+    const place = Number(row) - 1;
+    return rows[place]?.[target] === label ? [{ place, why: `The other examples say “${other}”, not “${label}”.`, label: other }] : [];
+  });
 }
 
 function contrary(said: string, rows: Row[], target: string): Suspect[] {

@@ -32,6 +32,11 @@ export function cellText(value: Json | undefined): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
+/** Return a text, or one that came in pieces. */
+export function wholeText(value: Json): string {
+  return Array.isArray(value) ? value.map(cellText).join('') : cellText(value);
+}
+
 export function isRow(value: Json): value is Row {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
 }

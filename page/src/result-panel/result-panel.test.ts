@@ -57,6 +57,25 @@ test('an answer stands above how it was learned, and the answer of a chat can be
   expect(replied).toHaveLength(1);
 });
 
+test.each([
+  ['Good day', /before teaching\s*Good day/],
+  ['Bye', /Teaching changed nothing here/],
+  ['…', /Asking for the answer before teaching/],
+])('beside the taught answer of a chat stands what was said before: %s', async (untaught, words) => {
+  const run = Object.assign(new Run('predictions', { prompt: 'Hello?' }, 'one'), { phase: 'succeeded', output: ['B', 'ye'], untaught });
+  const element = await shown<ResultPanel>('result-panel', { run, joins: true });
+  expect(found(element, '.is-assistant .was').textContent).toMatch(words);
+});
+
+test('labels that look wrong are told above the answers, with a way to their rows', async () => {
+  const run = Object.assign(new Run('predictions', {}, 'one'), { phase: 'succeeded', output: { predictions: [3] } });
+  const element = await shown<ResultPanel>('result-panel', { run, doubtful: 2 });
+  expect([...element.querySelectorAll('.suspect, answer-list')].map((each) => each.localName)).toEqual(['p', 'answer-list']);
+  const showing = toldBy(element, 'show-doubtful');
+  button(element, 'Show them').click();
+  expect(showing).toHaveLength(1);
+});
+
 test.each([409, 429, 503])('a server that is full is said, when to come again, and it can be tried: %i', async (status) => {
   const element = await panel({ phase: 'refused', error: 'queue full', refused: new Refused(status, 'queue full', [], 7) });
   const again = toldBy(element, 'run-again');

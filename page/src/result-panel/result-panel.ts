@@ -3,9 +3,9 @@ import { customElement, property } from 'lit/decorators.js';
 import { predictionsOf } from '../answer-list/readings';
 import type { Json, Values } from '../api/types';
 import { LightElement } from '../light/light-element';
-import { isRow } from '../output-value/shapes';
+import { isRow, wholeText } from '../output-value/shapes';
 import { plainError } from '../runs/messages';
-import type { Phase, Run } from '../runs/run';
+import { ASKING, type Phase, type Run } from '../runs/run';
 import '../adaptation-panel/adaptation-panel';
 import '../answer-list/answer-list';
 import '../log-view/log-view';
@@ -34,8 +34,11 @@ export class ResultPanel extends LightElement {
   /** Inputs beside which the form says what is wrong; it is not said here again. */
   @property({ attribute: false }) saidAt: string[] = [];
 
+  /** How many labels of the examples may be wrong. */
+  @property({ type: Number }) doubtful = 0;
+
   override render(): TemplateResult {
-    const { run } = this;
+    const { run, doubtful } = this;
     const hasAnswers = (predictionsOf(run.output)?.length ?? 0) > 0;
     return html`
       <p class="state ${run.phase}" role="status" data-phase=${run.phase}>
@@ -44,6 +47,10 @@ export class ResultPanel extends LightElement {
         ${run.seconds === null ? nothing : html` after ${run.seconds.toFixed(1)} s`}
       </p>
       ${run.error ? this.problem() : nothing}
+      ${doubtful > 0
+        ? html`<p class="suspect">${doubtful === 1 ? 'A label of the examples looks' : `${doubtful} labels of the examples look`} wrong.
+            <button type="button" class="small" @click=${() => this.tell('show-doubtful')}>Show ${doubtful === 1 ? 'it' : 'them'}</button></p>`
+        : nothing}
       ${this.answers()}
       ${hasAnswers ? nothing : this.output()}
       ${this.adapts ? html`<adaptation-panel .run=${run} .version=${this.version}></adaptation-panel>` : nothing}
@@ -101,11 +108,21 @@ export class ResultPanel extends LightElement {
     if (asked === '') return html`<section aria-label="Output">${shown}</section>`;
     return html`<section class="chat" aria-label="Output">
       <p class="message is-user">${asked.slice(0, MOST_ASKED)}</p>
-      <div class="message is-assistant">${shown}</div>
+      <div class="message is-assistant">${shown}${this.untaught(value)}</div>
       ${this.replies && run.phase === 'succeeded'
         ? html`<button type="button" class="small reply" @click=${() => this.tell('reply')}>Reply</button>`
         : nothing}
     </section>`;
+  }
+
+  /** What the same model says where it was taught nothing. */
+  private untaught(value: Json): TemplateResult | typeof nothing {
+    const { untaught } = this.run;
+    if (untaught === null) return nothing;
+    const isSame = untaught === wholeText(value);
+    return html`<div class="was" role="status">${isSame || untaught === ASKING
+      ? html`<span class="quiet">${isSame ? 'Teaching changed nothing here.' : 'Asking for the answer before teaching'}</span>`
+      : html`<span class="quiet">before teaching</span> <p class="answer-text">${untaught.slice(0, MOST_ASKED)}</p>`}</div>`;
   }
 
   private value(value: Json | undefined): TemplateResult {

@@ -9,6 +9,7 @@ import type { ValueChange } from '../field-frame/field-element';
 import type { InputForm } from '../input-form/input-form';
 import { defaultsOf, secretsOf, type Field } from '../inputs/fields';
 import { LightElement } from '../light/light-element';
+import { wholeText } from '../output-value/shapes';
 import { unstarred } from '../request-json/shortened';
 import { faultOf, plainProblem } from '../runs/messages';
 import { Run } from '../runs/run';
@@ -73,7 +74,9 @@ export class RunView extends LightElement {
           <h2>${this.kind === 'trainings' ? 'Result' : 'Answer'}</h2>
           ${run
             ? html`<result-panel .run=${run} .version=${this.watching.version} .joins=${this.joins}
-                .replies=${this.replies} .saidAt=${this.saidAt(run)} @run-again=${this.start} @reply=${() => this.goOn(run)}></result-panel>`
+                .replies=${this.replies} .saidAt=${this.saidAt(run)} .doubtful=${this.doubtful(run)}
+                @run-again=${this.start} @show-doubtful=${() => this.examplesEditor?.showSuspect()}
+                @reply=${() => this.goOn(run)}></result-panel>`
             : this.empty()}
         </section>
       </div>
@@ -138,7 +141,7 @@ export class RunView extends LightElement {
   private goOn(run: Run): void {
     const { prompt, messages } = run.input;
     const asked = Array.isArray(messages) && messages.length > 0 ? messages : [{ role: 'user', content: prompt ?? '' }];
-    const answer = Array.isArray(run.output) ? run.output.join('') : String(run.output ?? '');
+    const answer = wholeText(run.output ?? '');
     this.set({ prompt: '', messages: [...asked, { role: 'assistant', content: answer }, { role: 'user', content: '' }] });
     void this.updateComplete.then(() => this.querySelector<ChatField>('chat-field')?.focusLast());
   }
@@ -175,6 +178,15 @@ export class RunView extends LightElement {
   /** The inputs at which the form says why this run failed; as JSON there is no such place. */
   private saidAt(run: Run): string[] {
     return this.isJson || run.error === null ? [] : Object.keys(this.problems).filter((each) => each in this.problems && each !== '');
+  }
+
+  private get examplesEditor(): ExamplesEditor | null {
+    return this.querySelector<ExamplesEditor>('examples-editor');
+  }
+
+  /** How many labels of the examples this run's report calls into question, and are still as they were. */
+  private doubtful(run: Run): number {
+    return run.isOver && run.report ? (this.examplesEditor?.suspects.length ?? 0) : 0;
   }
 
   private change({ detail }: CustomEvent<ValueChange>): void {
@@ -221,12 +233,14 @@ export class RunView extends LightElement {
   }
 
   private afterwards(run: Run): void {
-    const editor = this.querySelector<ExamplesEditor>('examples-editor');
+    const editor = this.examplesEditor;
     if (editor) {
       editor.rowProblems = problemsByRow(run.error ?? '');
       if (run.report) editor.warnings = run.report.warnings;
     }
+    this.requestUpdate(); // which labels are doubtful is known now
     if (this.saidAt(run).length > 0) this.focusProblem();
+    if (this.joins) void run.askUntaught();
   }
 
   private readonly cancel = (): void => {

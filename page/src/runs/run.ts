@@ -3,11 +3,13 @@ import { Refused, Unreachable, call, getJson, refusal, sendJson } from '../api/c
 import { follow, type RunEvent } from '../api/events';
 import type { Json, Kind, RunRecord, Values } from '../api/types';
 import { connection } from '../connection/connection';
-import { cellText } from '../output-value/shapes';
+import { cellText, wholeText } from '../output-value/shapes';
 import { Course } from './steps';
 
 export type Phase = 'sending' | 'queued' | 'running' | 'succeeded' | 'failed' | 'canceled' | 'refused';
 
+/** Stands for an answer that is being asked for. */
+export const ASKING = '…';
 const MOST_LOG = 400_000;
 const SETUP_PAUSE = 1000;
 const ENDS: readonly string[] = ['succeeded', 'failed', 'canceled'];
@@ -23,6 +25,8 @@ export class Run extends EventTarget {
   metrics: Record<string, Json> = {};
   early: { predictions: Json[]; expected: string } | null = null;
   report: Record<string, Json> | null = null;
+  /** What is answered without the examples, where it was asked; as long as it is not known, dots. */
+  untaught: string | null = null;
   readonly course = new Course();
   private began: number | null = null;
   seconds: number | null = null;
@@ -54,6 +58,17 @@ export class Run extends EventTarget {
   /** Follow one that the server knows already. */
   async follow(): Promise<void> {
     for await (const event of follow(this.kind, this.id, this.stop.signal)) this.take(event);
+  }
+
+  /** Ask the same without the examples, where it was taught some and no answer from before is in the output. */
+  async askUntaught(): Promise<void> {
+    const { examples, examples_file: file, ...others } = this.input;
+    if (this.phase !== 'succeeded' || !(file || (Array.isArray(examples) ? examples.length > 0 : examples))) return;
+    this.untaught = ASKING;
+    this.changed();
+    const output = await outcome(this.kind, others).catch(() => null); // it is no more than a comparison
+    this.untaught = output === null ? null : wholeText(output);
+    this.changed();
   }
 
   /** End it early; where it was not sent yet, it never is. */

@@ -37,7 +37,9 @@ test('what is nearly full, or has crashed, is marked', () => {
 });
 
 test('workers of a kind share one queue', () => {
-  expect(sixOf(figures({ workers: [WORKER, WORKER] }), [])[0]?.value).toBe('9');
+  const six = sixOf(figures({ workers: [WORKER, WORKER] }), []);
+  expect(six[0]?.value).toBe('9');
+  expect([six[1]?.value, six[1]?.detail]).toEqual(['2 of 8 slots', 'predictions 2 of 8']);
 });
 
 test('without the samples, what is unknown is a dash', () => {

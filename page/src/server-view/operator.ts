@@ -31,7 +31,10 @@ function waiting({ workers, queue: { most } }: ServerFigures): Figure {
 
 function running(workers: WorkerFigures[]): Figure {
   const [count, slots] = [sum(workers.map((each) => each.running)), sum(workers.map((each) => each.slots))];
-  const kinds = workers.map((each) => `${NOUNS[each.kind]} ${each.running} of ${each.slots}`);
+  const kinds = [...new Set(workers.map((each) => each.kind))].map((kind) => {
+    const its = workers.filter((each) => each.kind === kind);
+    return `${NOUNS[kind]} ${sum(its.map((each) => each.running))} of ${sum(its.map((each) => each.slots))}`;
+  });
   return { name: 'Running', value: `${count} of ${slots} slots`, detail: kinds.join(' · '), share: slots === 0 ? null : count / slots, isOdd: false };
 }
 

@@ -11,13 +11,13 @@ ROWS = re.findall(r"^\| (?!---|what was met)(.+) \| ([^|]+) \|$", PAGE, re.MULTI
 
 
 def place_of(name):
-    is_here = name.startswith("examples/") or name == "bench/first_hour.py"
+    is_here = name.startswith(("examples/", "page/src/")) or name == "bench/first_hour.py"
     return (ROOT if is_here else ROOT / "tests" / "cog_adapt") / name
 
 
 @pytest.mark.parametrize("tests", [tests for _, tests in ROWS])
 def test_each_point_has_a_test_that_is_there(tests):
-    found = re.findall(r"`([\w/.]+)(?:::(\w+))?`", tests)
+    found = re.findall(r"`([\w/.-]+)(?:::(\w+))?`", tests)
     assert found
     for file, function in found:
         assert f"def {function}(" in f"{place_of(file).read_text()}def ("

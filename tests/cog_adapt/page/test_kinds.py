@@ -56,6 +56,23 @@ def test_pictures_are_labelled_by_click_and_shown_beside_their_answers(visit, se
     expect_seen(page.locator(".answer .score").first)
 
 
+@pytest.mark.parametrize("width", [1280, 380])
+def test_a_doubtful_label_of_a_picture_is_put_right_on_the_picture(visit, server, width):
+    page = visit(server.url, viewport={"width": width, "height": 800})
+    labels = ["boot", "bag", "boot"]
+    examples = [{"input": PICTURE, "label": label} for label in labels]
+    set_up(page, images=[PICTURE], examples=examples)
+    asked(page)
+    page.get_by_role("button", name="Show it").click()
+    fix = page.locator(".tile.is-marked").get_by_role("button", name="Change row 2 to boot")
+    expect_seen(fix)
+    with page.expect_request(lambda request: request.method == "PUT") as sent:
+        fix.click()
+    assert sent.value.post_data_json["input"]["examples"][1]["label"] == "boot"
+    until_ended(page, "succeeded")
+    expect(fix).to_have_count(0)
+
+
 def test_a_chat_is_messages(visit, server):
     page = visit(server.url)
     page.get_by_role("button", name="Add a message").click()

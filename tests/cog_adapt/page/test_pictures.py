@@ -112,6 +112,7 @@ def shot(page: Page, inputs: dict[str, Any]) -> Image.Image:
     expect(page.locator("#predict [data-phase]")).to_have_attribute(
         "data-phase", ENDS, timeout=PATIENCE_MS
     )
+    expect(page.get_by_text("Asking for the answer before")).to_have_count(0)
     page.evaluate("() => new Promise(done => setTimeout(done, 500))")  # bars grow, sounds load
     return frame(page)
 

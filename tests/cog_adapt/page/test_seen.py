@@ -15,6 +15,16 @@ TICKETS = (Path(__file__).parents[3] / "examples" / "tickets.csv").read_text()
 TEXTS = ["My parcel has not come.", "I cannot log in any more."]
 WINDOWS = [{"width": 1280, "height": 800}, {"width": 380, "height": 800}]
 WIDTHS = pytest.mark.parametrize("window", WINDOWS, ids=["wide", "narrow"])
+DOUBTED = "text,label\n" + "".join(
+    f"parcel {n},{'refund' if n == 30 else 'delivery'}\n" for n in range(40)
+)
+
+
+@pytest.fixture(scope="module")
+def doubted(start):
+    """A predictor whose report doubts each label but `delivery`, in the words of the runner."""
+    with start("doubting.py:Predictor") as server:
+        yield server
 
 
 @pytest.mark.short_page
@@ -130,22 +140,67 @@ def test_a_method_is_a_choice_in_words(visit, template):
     assert '"method": "match:*"' in page.locator("#request-json").input_value()
 
 
-def test_a_suspicious_label_is_put_right_by_a_click_which_teaches_again(visit, template):
-    page = visit(template.url)
+def put_right_where_it_stands(page, row, wrong, right):
+    """Follow what the answer says of a label to its row, and click there; return the new request."""
+    expect_seen(page.locator("result-panel .suspect"))
+    page.get_by_role("button", name="Show it").click()
+    name = f"Change row {row} to {right} and teach again"
+    fix = page.locator("examples-table").get_by_role("button", name=name)
+    expect(fix).to_be_focused()
+    expect_seen(fix)
+    expect_seen(page.locator(".cell.wrong", has_text=str(row)))
+    assert page.get_by_label(f"label of row {row}", exact=True).input_value() == wrong
+    with page.expect_request(lambda request: request.method == "PUT") as asked:
+        fix.click()
+    until_ended(page, "succeeded")
+    expect(page.locator(".suspect")).to_have_count(0)
+    return asked.value.post_data_json["input"]["examples"]
+
+
+@WIDTHS
+def test_a_misspelled_label_is_marked_in_its_row_where_a_click_teaches_again(
+    visit, template, window
+):
+    page = visit(template.url, viewport=window)
     paste(page, "#input-examples", TICKETS.replace(",refund", ",refnd", 1))
     set_up(page, texts=TEXTS, method="head")
     run(page)
     until_ended(page, "succeeded")
-    suspect = page.locator(".suspect")
-    suspect.scroll_into_view_if_needed()
-    expect_seen(suspect)
-    expect(suspect).to_contain_text("Is “refnd” meant as “refund”?")
-    expect(page.locator("answer-list").first).to_be_visible()
-    with page.expect_request(lambda request: request.method == "PUT") as asked:
-        suspect.get_by_role("button", name="Change to refund and teach again").click()
-    assert "refnd" not in (asked.value.post_data or "refnd")
+    row = next(n for n, line in enumerate(TICKETS.splitlines()) if line.endswith(",refund"))
+    rows = put_right_where_it_stands(page, row, "refnd", "refund")
+    assert rows[row - 1]["label"] == "refund"
+
+
+@WIDTHS
+def test_a_label_that_the_report_doubts_is_marked_in_its_row_where_a_click_teaches_again(
+    visit, doubted, window
+):
+    page = visit(doubted.url, viewport=window)
+    paste(page, "#input-examples", DOUBTED)
+    run(page)
     until_ended(page, "succeeded")
-    expect(suspect).to_have_count(0)
+    rows = put_right_where_it_stands(page, 31, "refund", "delivery")
+    assert rows[30] == {"text": "parcel 30", "label": "delivery"}
+
+
+def test_each_suspicious_label_is_told_below_the_table_and_all_are_put_right_at_once(
+    visit, doubted
+):
+    page = visit(doubted.url)
+    paste(page, "#input-examples", DOUBTED + "parcel 40,refund\n")
+    run(page)
+    until_ended(page, "succeeded")
+    told = page.locator("row-marks .suspect")
+    expect(told).to_have_count(2)
+    for each in told.all():
+        each.scroll_into_view_if_needed()
+        expect_seen(each)
+    with page.expect_request(lambda request: request.method == "PUT") as asked:
+        page.get_by_role("button", name="Change all 2 and teach again").click()
+    labels = {each["label"] for each in asked.value.post_data_json["input"]["examples"]}
+    assert labels == {"delivery"}
+    until_ended(page, "succeeded")
+    expect(told).to_have_count(0)
 
 
 @WIDTHS

@@ -97,6 +97,32 @@ def test_six_numbers_with_units_come_first_and_the_rest_is_folded(visit, server,
     expect(row).to_contain_text(re.compile(r"predictions\s*ready\s*0 of \d"))
 
 
+@WIDTHS
+def test_a_model_process_that_failed_its_setup_is_named_with_its_reason(visit, start, width):
+    two = {"MODEL_PROCESSES": "auto", "CUDA_VISIBLE_DEVICES": "5,6"}
+    with start("placed.py:Predictor", env=two) as server:
+        viewport = {"width": width, "height": 900}
+        page = visit(f"{server.url}#/server", until=".figure", viewport=viewport)
+        summary = page.locator("details.workers summary")
+        expect(summary).to_have_text("Workers 1 of 2 serve")
+        last = page.locator(".figure").last.bounding_box()
+        assert summary.bounding_box()["y"] > last["y"] + last["height"]
+        why = "worker 1 on device 6: setup failed: RuntimeError: no weights on this card"
+        for seen in (summary, page.get_by_text(why)):
+            seen.scroll_into_view_if_needed()
+            expect_seen(seen)
+        expect(page.get_by_text("no weights on this card")).to_have_count(1)
+        for place, states in enumerate(("ready", "setup failed")):
+            row = page.locator("server-view tbody tr").nth(place)
+            expect(row.get_by_role("rowheader").first).to_have_text(
+                f"{place} on device {place + 5}"
+            )
+            expect(row).to_contain_text(states)
+            state = row.get_by_text(states)
+            state.scroll_into_view_if_needed()
+            expect_seen(state)
+
+
 def test_the_server_is_not_asked_while_nobody_looks(visit, server):
     page = visit(f"{server.url}#/server", until=".figure")
     asked: list[str] = []

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -114,6 +115,9 @@ def test_a_user_teaches_the_model_and_sees_its_answer(visit, project, tmp_path, 
     expect(shown).to_have_text(answer)
     if project.kind == "lm":
         expect_seen(page.locator(".message.is-user"))
+        was = page.locator(".message .was .answer-text")
+        expect(was).not_to_have_text(re.compile(f"^({re.escape(answer)}|)$"))
+        expect_seen(was)
     else:
         expect_seen(page.locator(".glance"))
         expect_seen(page.locator(".asked").first)
