@@ -132,7 +132,7 @@ storm: $(ENV)  ## 1,000 mixed requests at three servers that are killed in turn;
 	@$(BIN)/python -m bench.storm --output docs/results/storm.json
 
 upgrade: $(ENV)  ## the release before and this one on one PostgreSQL, ten minutes under a mixed load
-	@UPGRADE_SECONDS=600 $(BIN)/python -m pytest --timeout 1200 tests/cog_adapt/test_two_releases.py
+	@UPGRADE_SECONDS=600 $(BIN)/python -m pytest -rP --timeout 1200 tests/cog_adapt/test_two_releases.py
 
 PROXIED = $(TESTS) --dist loadfile tests/cog_adapt/replicate tests/cog_adapt/test_text_served.py
 

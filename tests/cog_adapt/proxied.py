@@ -76,25 +76,24 @@ def one_or_many(
     folder: Path,
     *,
     env: Mapping[str, str],
-    until: str | None = "READY",
     port: int | None = None,
     key: str = "none",
     is_alone: bool = not PROXY,
     **more: Any,
 ) -> Iterator[Server]:
-    """Serve as `serving` does, by as many servers as the environment asks for.
+    """Serve by as many servers as the environment asks for, each of them ready.
 
     Args:
         folder: where they run.
         env: variables of each.
-        until: as of `serving`; of each.
         port: to listen on; None: a free one.
-        key: with which a proxy asks whether they are ready.
+        key: of whoever asks whether they are ready.
         is_alone: whether one server is asked, whatever the environment says.
         more: of `serving`.
     """
     if is_alone:
-        with serving("mirror", folder, env=env, until=until, port=port, **more) as server:
+        with serving("mirror", folder, env=env, until="up", port=port, **more) as server:
+            _wait_until_ready(server, key)
             yield server
         return
     with ExitStack() as stack:
@@ -105,8 +104,8 @@ def one_or_many(
             one = serving("mirror", folder, env={**env, **own}, until=None, **more)
             servers.append(stack.enter_context(one))
         for each in servers:
-            if until is not None:
-                wait_until(each, until)
+            wait_until(each, "up")
+            _wait_until_ready(each, key)
         first, at = servers[0], port or free_port()
         stack.enter_context(_PROXIES[PROXY](folder, at, [each.port for each in servers], key=key))
         yield Proxied(
@@ -119,6 +118,11 @@ def one_or_many(
             servers=servers,
             database=url,
         )
+
+
+def _wait_until_ready(server: Server, key: str) -> None:
+    headers = {"Authorization": f"Bearer {key}"}
+    wait_for(lambda: server.get("/readyz", headers=headers).is_success or None, 120)
 
 
 @contextlib.contextmanager

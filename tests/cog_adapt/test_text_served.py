@@ -1,12 +1,10 @@
 """The language model's doors under Cog's server and the mirror, and OpenAI's client."""
 
-import contextlib
 import shutil
 import threading
 from functools import partial
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from cog_adapt import write_schema
@@ -41,13 +39,13 @@ def folder_with(folder, door="predict.py"):
     return folder
 
 
-def served(flavour, folder, model, until="READY", key="none", **env):
+def served(flavour, folder, model, key="none", **env):
     own = {"DEVICE": "cpu", "WEIGHTS_DIR": str(folder / "weights"), "MODEL": str(model)}
     own |= {"SELF_TEST": "quick", "HF_HUB_OFFLINE": "1"}
     write_schema(folder, predict=DOOR)
     own |= env
     start = partial(one_or_many, key=key) if flavour == "mirror" else partial(serving, flavour)
-    return start(folder, predict=DOOR, env=own, schema=False, until=until)
+    return start(folder, predict=DOOR, env=own, schema=False)
 
 
 @pytest.fixture(scope="module", params=["coglet", "mirror"])
@@ -274,21 +272,13 @@ def test_a_reader_who_leaves_openais_stream_cancels_the_prediction(mirror, clien
         assert "cog_model_generation_bytes 0.0" in each.get("/metrics").text
 
 
-def is_ready(server, key):
-    with contextlib.suppress(httpx2.TransportError):
-        shown = server.get("/health-check", headers={"Authorization": f"Bearer {key}"})
-        return shown.json().get("status") == "READY"
-
-
 def test_a_key_for_predictions_opens_openais_routes(tmp_path, model):
     folder = folder_with(tmp_path)
     key, line = make_key("anna", ["predict"])
     (folder / "keys").write_text(line)
     ask = {"model": "base", "prompt": "the", "max_tokens": 2}
     keys = str(folder / "keys")
-    with served("mirror", folder, model, until="up", key=key, API_KEYS_FILE=keys) as own:
-        for each in own.members:
-            wait_until(partial(is_ready, each, key), 60)
+    with served("mirror", folder, model, key, API_KEYS_FILE=keys) as own:
         url = f"http://127.0.0.1:{own.port}/v1"
         with openai.OpenAI(base_url=url, api_key=key, max_retries=0) as made:
             assert made.completions.create(**ask).usage.completion_tokens == 2

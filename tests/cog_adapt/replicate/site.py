@@ -4,13 +4,11 @@ import contextlib
 import hashlib
 import textwrap
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from cog_adapt.server.signed_urls import SignedUrls
 from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.proxied import PROXY, one_or_many
-from tests.cog_adapt.waiting import wait_until
 
 KEYS = {
     "ada-key": "ada predict,train",
@@ -109,18 +107,11 @@ def site(
         predict=reference,
         train=train,
         env=variables,
-        until="up",
         port=port,
         key="eve-key",
         is_alone=is_alone,
     ) as server:
-        for each in server.members:
-            wait_until(partial(_is_ready, each), 120)
         yield server
-
-
-def _is_ready(server: Server) -> bool:
-    return server.get("/readyz", headers=EVE).status_code == 200
 
 
 def signer_of(server: Server) -> SignedUrls:
