@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour ray ray-bench
+.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade proxied proxied-quick fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour ray ray-bench
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -136,7 +136,16 @@ storm: $(ENV)  ## 1,000 mixed requests at three servers that are killed in turn;
 	@$(BIN)/python -m bench.storm --output docs/results/storm.json
 
 upgrade: $(ENV)  ## the release before and this one on one PostgreSQL, ten minutes under a mixed load
-	@UPGRADE_SECONDS=600 $(BIN)/python -m pytest --timeout 1200 tests/cog_adapt/test_two_releases.py
+	@UPGRADE_SECONDS=600 $(BIN)/python -m pytest -rP --timeout 1200 tests/cog_adapt/test_two_releases.py
+
+PROXIED = $(TESTS) --dist loadfile tests/cog_adapt/replicate tests/cog_adapt/test_text_served.py
+
+proxied: $(ENV)  ## Replicate's and OpenAI's clients against three servers behind HAProxy (minutes)
+	@PROXY=haproxy $(PROXIED)
+
+# No HAProxy is needed, and not every call of every client is made.
+proxied-quick: $(ENV)  ## the short form, behind a balancer of the tests' own
+	@PROXY=relay $(PROXIED) -k "$(SHORT)"
 
 fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/cog_adapt/server/test_schemathesis.py

@@ -75,6 +75,16 @@ def test_a_run_is_canceled_anywhere(servers, begin, noun, prefix):
     assert status == (200 if prefix else 404)  # it has ended: Cog's answer, and Replicate's
 
 
+def test_a_later_run_has_no_events_of_a_forgotten_one_with_its_id(servers):
+    one, other = servers
+    for server, text in ((one, "earlier"), (other, "later")):
+        body = {"input": {"text": text}}
+        assert ask(server, "PUT", "/predictions/twice", body, Prefer="wait=50")[0] == 200
+        told = follow(one, "/predictions/twice/events")
+        assert [each.data["chunk"] for each in told if each.event == "output"] == [text, "!"]
+        assert ask(other, "DELETE", "/predictions/twice")[0] == 200
+
+
 def follow(server, path, method="GET", body=None, **headers):
     with server.client.stream(method, server.url + path, json=body, headers=ADA | headers) as found:
         assert found.status_code == 200

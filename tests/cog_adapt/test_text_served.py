@@ -1,11 +1,10 @@
 """The language model's doors under Cog's server and the mirror, and OpenAI's client."""
 
-import contextlib
 import shutil
 import threading
+from functools import partial
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from cog_adapt import write_schema
@@ -13,6 +12,7 @@ from cog_adapt.server.middleware.keys import make_key
 from tests.cog_adapt.contract.servers import events
 from tests.cog_adapt.contract.serving import serving
 from tests.cog_adapt.lm.tiny import write_model
+from tests.cog_adapt.proxied import one_or_many
 from tests.cog_adapt.waiting import assert_stays, wait_until
 
 openai = pytest.importorskip("openai", reason="pip install -r requirements-dev.txt")
@@ -39,12 +39,13 @@ def folder_with(folder, door="predict.py"):
     return folder
 
 
-def served(flavour, folder, model, until="READY", **env):
+def served(flavour, folder, model, key="none", **env):
     own = {"DEVICE": "cpu", "WEIGHTS_DIR": str(folder / "weights"), "MODEL": str(model)}
     own |= {"SELF_TEST": "quick", "HF_HUB_OFFLINE": "1"}
     write_schema(folder, predict=DOOR)
     own |= env
-    return serving(flavour, folder, predict=DOOR, env=own, schema=False, until=until)
+    start = partial(one_or_many, key=key) if flavour == "mirror" else partial(serving, flavour)
+    return start(folder, predict=DOOR, env=own, schema=False)
 
 
 @pytest.fixture(scope="module", params=["coglet", "mirror"])
@@ -267,14 +268,8 @@ def test_a_reader_who_leaves_openais_stream_cancels_the_prediction(mirror, clien
     next(iter(stream))
     stream.close()
     mirror.until_idle()
-    gauges = mirror.get("/metrics").text
-    assert "cog_model_generation_bytes 0.0" in gauges
-
-
-def is_ready(server, key):
-    with contextlib.suppress(httpx2.TransportError):
-        shown = server.get("/health-check", headers={"Authorization": f"Bearer {key}"})
-        return shown.json().get("status") == "READY"
+    for each in mirror.members:
+        assert "cog_model_generation_bytes 0.0" in each.get("/metrics").text
 
 
 def test_a_key_for_predictions_opens_openais_routes(tmp_path, model):
@@ -282,8 +277,8 @@ def test_a_key_for_predictions_opens_openais_routes(tmp_path, model):
     key, line = make_key("anna", ["predict"])
     (folder / "keys").write_text(line)
     ask = {"model": "base", "prompt": "the", "max_tokens": 2}
-    with served("mirror", folder, model, None, API_KEYS_FILE=str(folder / "keys")) as own:
-        wait_until(lambda: is_ready(own, key), 60)
+    keys = str(folder / "keys")
+    with served("mirror", folder, model, key, API_KEYS_FILE=keys) as own:
         url = f"http://127.0.0.1:{own.port}/v1"
         with openai.OpenAI(base_url=url, api_key=key, max_retries=0) as made:
             assert made.completions.create(**ask).usage.completion_tokens == 2
@@ -338,7 +333,8 @@ def test_pieces_come_as_they_are_made_but_for_an_asynchronous_door_under_coglet(
             for each in events(response):
                 pieces.extend([each.data["chunk"]] if each.event == "output" else [])
 
-    with serving(flavour, tmp_path, predict="slow.py:Predictor", schema=False) as running:
+    start = one_or_many if flavour == "mirror" else partial(serving, flavour)
+    with start(tmp_path, predict="slow.py:Predictor", env={}, schema=False) as running:
         reader = threading.Thread(target=read, args=[running])
         reader.start()
         wait_until((tmp_path / "made").exists)

@@ -6,6 +6,7 @@
 import os
 import random
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -130,6 +131,10 @@ def test_both_releases_serve_one_database_and_the_later_goes_on_alone(both, shar
     ended = dict(shared.sql("SELECT id, status FROM records"))
     assert ended.keys() == load.accepted.keys()
     assert {"succeeded"} <= set(ended.values()) <= {"succeeded", "canceled"}
+    ends = Counter(ended.values())
+    sys.stdout.write(
+        f"{SECONDS:g} s: {dict(ends)} of {len(ended)}; {sorted(load.statuses.items())}\n"
+    )
     begun = Counter((shared.folder / "begun").read_text().split())
     assert {name: runs for name, runs in begun.items() if runs > 1} == {}
     accepted = sorted(load.accepted.items())

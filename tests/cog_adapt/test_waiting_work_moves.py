@@ -121,20 +121,40 @@ def test_a_stream_by_put_goes_on_through_the_move(servers, shared, fill):
     assert {each.id for each in left} == {None}
 
 
-@pytest.mark.parametrize("headers", [{"Prefer": "wait=1"}, {"Prefer": ""}])
-def test_what_a_client_waits_for_stays(servers, shared, fill, headers):
+def test_a_stream_that_a_client_has_started_stays(servers, shared, fill):
     busy, _ = servers
-    name = f"stays{headers['Prefer'].replace('=', '')}"
-    fill(busy, f"block-{name}")
-    if headers["Prefer"]:
-        assert start(busy, name, 0.1, **headers)[0] == 202
-        assert_stays(lambda: shared.runs(name) == 0, 3)
-        assert cancel(servers[1], name) == 200
-        return
-    body = {"id": name, "input": {"text": name}}
+    fill(busy, "block-stays")
+    body = {"id": "stays", "input": {"text": "stays"}}
     with busy.open_stream("/predictions", body, **ADA) as found:
         assert next(events(found)).event == "queued"
-        assert_stays(lambda: shared.runs(name) == 0, 3)
+        assert_stays(lambda: shared.runs("stays") == 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/predictions", 200), ("/v1/predictions", 201)], ids=["cog", "replicate"]
+)
+def test_a_client_that_waits_for_a_time_gets_the_end_at_the_other_server(
+    servers, shared, fill, path, status
+):
+    busy, _ = servers
+    name = f"waited-{status}"
+    fill(busy, f"block-{name}")
+    body = {"input": {"text": name, "seconds": 0.3}}
+    answered, run = ask(busy, "POST", path, body, Prefer="wait=50")
+    assert (answered, run["status"], run["output"]) == (status, "succeeded", [name, "!"])
+    assert owner_of(shared, run["id"]) != owner_of(shared, f"block-{name}")
+    assert (shared.runs(name), state(busy, run["id"])["status"]) == (1, "succeeded")
+
+
+def test_a_client_whose_time_is_over_is_told_what_has_become_of_its_run(servers, shared, fill):
+    busy, other = servers
+    fill(busy, "block-over")
+    body = {"id": "over", "input": {"text": "over", "seconds": 60}}
+    answered, run = ask(busy, "POST", "/predictions", body, Prefer="wait=8")
+    assert (answered, run["status"]) == (202, "processing")
+    assert owner_of(shared, "over") != owner_of(shared, "block-over")
+    assert cancel(busy, "over") == 200
+    wait_until(partial(has_ended, other, "over"))
 
 
 def test_a_server_without_a_free_slot_takes_nothing(servers, shared, fill):

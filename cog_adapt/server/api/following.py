@@ -1,9 +1,13 @@
 """The events of a run to its end, at whichever server it goes on."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
+from urllib.parse import quote, unquote
 
+import httpx2
 import structlog
 from starlette.requests import Request
 
@@ -12,7 +16,7 @@ from cog_adapt.server.api.ownership import RecordLookup
 from cog_adapt.server.api.past_events import past_events
 from cog_adapt.server.api.sse import Write, follow, write_event
 from cog_adapt.server.errors import OwnerGone
-from cog_adapt.server.protocol import Kind
+from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.prediction import Prediction
 
@@ -43,7 +47,8 @@ async def event_portions(
         return _to_the_end(look, prediction, live, write, go_on)
     record = await look.here(kind)
     cached = look.service.find_cached(look.id, kind, owner)
-    if cached is not None and not cached.events.missed(after):
+    is_of_it = cached is not None and cached.created_at == record.created_at
+    if cached is not None and is_of_it and not cached.events.missed(after):
         return follow(cached, after, write)
     if record.is_finished:
         return past_events(record, after, write)
@@ -62,6 +67,37 @@ def joined_portions(
         return _without_numbers(parts_of(request).peers.go_on(Request(asked), record, seen))
 
     return _to_the_end(look, running, follow(running, after), write_event, go_on)
+
+
+async def end_elsewhere(
+    request: Request, look: RecordLookup, moved: Prediction, seconds: float
+) -> Record:
+    """Follow a run that another server has taken, to its end or for a time; return its record.
+
+    Raises:
+        NotFound: it was forgotten.
+    """
+    kind = moved.request.kind
+    path = f"/{NOUNS[kind]}s/{quote(moved.id, safe='')}/events"
+    asked = {**request.scope, "method": "GET", "query_string": b""}
+    followed = Request(asked | {"path": unquote(path), "raw_path": path.encode()})
+    go_on = partial(parts_of(request).peers.go_on, followed)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while not (await look.record(kind)).is_finished:
+                await _read_out(_from_anywhere(look, kind, 0, write_event, go_on))
+    return await look.record(kind)
+
+
+async def _read_out(events: AsyncGenerator[bytes]) -> None:
+    """Wait for the end of events, or until the server that sends them leaves."""
+    try:
+        async with aclosing(events):
+            async for _ in events:
+                pass
+    except httpx2.TransportError as error:
+        log.info("the server that runs what is waited for has left", error=str(error))
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _to_the_end(

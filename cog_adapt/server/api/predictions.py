@@ -1,6 +1,7 @@
 """POST and PUT of predictions and trainings, and their cancellation."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from weakref import WeakValueDictionary
@@ -10,12 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cog_adapt.server.api.dependencies import caller_of, key_of, parts_of, read_prediction_id
-from cog_adapt.server.api.following import joined_portions
+from cog_adapt.server.api.following import end_elsewhere, joined_portions
 from cog_adapt.server.api.leaving import watched
 from cog_adapt.server.api.ownership import RecordLookup
 from cog_adapt.server.api.passing import KeptBody, RunsElsewhere, being_handed_over, has_left
 from cog_adapt.server.api.requests import RequestParser
-from cog_adapt.server.api.responses import json_response, record_body
+from cog_adapt.server.api.responses import answer_body, json_response, record_body
 from cog_adapt.server.api.sse import EventStream
 from cog_adapt.server.errors import Forbidden, IdInUse, NotFound
 from cog_adapt.server.middleware.audit import note_refusal
@@ -117,7 +118,11 @@ class PredictionRoutes:
         """Return the finished prediction, or its present state when the client's wait is over."""
         wait = prediction.request.wait
         if wait is not None:
+            until = time.monotonic() + wait
             await asyncio.wait({prediction.done}, timeout=wait)
+            if prediction.has_moved:
+                look, left = call.look(prediction.id), until - time.monotonic()
+                return _shown(await end_elsewhere(call.request, look, prediction, left))
             if not prediction.done.done():
                 return json_response(prediction.progress(), 202)
         else:
@@ -139,6 +144,13 @@ class PredictionRoutes:
         leave = partial(call.dispatcher.cancel, prediction.id, call.caller.owner)
         async with watched(call.request.receive, leave):
             await asyncio.wait({prediction.done})
+
+
+def _shown(record: Record) -> Response:
+    """Return the answer to a client that waits for a run which another server has taken."""
+    if record.is_finished:
+        return json_response(answer_body(record))
+    return json_response(record_body(record), 202)
 
 
 class _Call:

@@ -75,6 +75,15 @@ def record_body(record: Record) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
+def answer_body(record: Record) -> dict[str, Any]:
+    """Return the body of an ended run in Cog's format, as `Prediction.answer` does."""
+    body: dict[str, Any] = {"id": record.id, "logs": record.logs, "status": record.status}
+    body["metrics"] = _raw(record.metrics)
+    if record.status == "succeeded":
+        body["output"] = _raw(record.output or "null")
+    return body | ({} if record.error is None else {"error": record.error})
+
+
 def _raw(text: str) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 from cog_adapt.server.api.body import RequestBody
 from cog_adapt.server.api.dependencies import RequestCaller, read_prediction_id
-from cog_adapt.server.api.following import event_portions
+from cog_adapt.server.api.following import end_elsewhere, event_portions
 from cog_adapt.server.api.history import read_event_id
 from cog_adapt.server.api.ownership import RecordLookup
 from cog_adapt.server.api.passing import being_handed_over, has_left
@@ -62,15 +63,24 @@ class RunRoutes:
         prediction = await self._start(dispatcher, parser.checked(asked))
         if self._kind == "train":
             self._naming.watch(prediction, call.parts.adapters, named.model)
-        wait = read_wait(request.headers)
-        if wait:
-            await asyncio.wait({prediction.done}, timeout=wait)
-        if prediction.done.done() and prediction.written is not None:
-            await asyncio.shield(prediction.written)
-        body = self._shown(call, to_record(prediction))
-        if not prediction.is_final:  # clients take any other status for the end
+        record = await self._waited(call, prediction)
+        body = self._shown(call, record)
+        if not record.is_finished:  # clients take any other status for the end
             body |= {"status": "starting", "output": None, "started_at": None}
         return json_response(body, 201)
+
+    async def _waited(self, call: Call, prediction: Prediction) -> Record:
+        """Return a run's record at its end, or after the time that the client waits."""
+        wait = read_wait(call.request.headers)
+        until = time.monotonic() + wait
+        if wait:
+            await asyncio.wait({prediction.done}, timeout=wait)
+        if prediction.has_moved:
+            look, left = _lookup(call, prediction.id), until - time.monotonic()
+            return await end_elsewhere(call.request, look, prediction, left)
+        if prediction.done.done() and prediction.written is not None:
+            await asyncio.shield(prediction.written)
+        return to_record(prediction)
 
     def _dispatcher(self, call: Call) -> Dispatcher:
         dispatcher = call.service.dispatcher(self._kind)
@@ -105,7 +115,7 @@ class RunRoutes:
             asked,
             is_stream=False,
             # a training's name is given here, at its end (`AdapterNaming`)
-            is_async=self._kind == "predict" and not read_wait(call.request.headers),
+            is_async=self._kind == "predict",
             durable=True,
             has_client_id=False,
             wait=None,
@@ -189,7 +199,11 @@ class RunRoutes:
 
 async def _look(request: Request) -> tuple[Call, RecordLookup]:
     call = Call(request)
-    return call, RecordLookup(call.service, call.caller, await read_prediction_id(request))
+    return call, _lookup(call, await read_prediction_id(request))
+
+
+def _lookup(call: Call, name: str) -> RecordLookup:
+    return RecordLookup(call.service, call.caller, name)
 
 
 def streams(document: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Caches the events of recently ended predictions, for readers that reconnect after the end."""
 
 import math
+from datetime import datetime
 
 import msgspec
 
@@ -20,11 +21,13 @@ class CachedEvents(msgspec.Struct, frozen=True):
         events: all but the last.
         data: the last event's data.
         owner: of the prediction.
+        created_at: of the prediction: another server may forget it, and run a later one of its id.
     """
 
     events: EventLog
     data: bytes
     owner: str = ""
+    created_at: datetime | None = None
 
     @property
     def has_moved(self) -> bool:
@@ -78,7 +81,7 @@ class EventCache:
         ):
             events.release()
             return
-        ended = CachedEvents(events, prediction.completed(), request.owner)
+        ended = CachedEvents(events, prediction.completed(), request.owner, prediction.created_at)
         if ended.size * _LARGEST_SHARE > self._by_owner.most:
             events.release()
             return

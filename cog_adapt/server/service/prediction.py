@@ -126,8 +126,11 @@ class PredictionSpec(msgspec.Struct, frozen=True):
 
     @property
     def movable(self) -> bool:
-        """Whether an idle server may take it while it waits: no client waits for it here."""
-        return self.recoverable and self.is_async
+        """Whether an idle server may take it while it waits.
+
+        A client that waits for a time learns of its end there, and does not end it by leaving.
+        """
+        return self.recoverable and (self.is_async or self.wait is not None)
 
     def wants(self, event: str) -> bool:
         """Return whether the webhook is called for this event."""

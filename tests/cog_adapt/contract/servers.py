@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,11 @@ class Event:
 
 @dataclass
 class Server:
-    """A running server and one client of it."""
+    """A running server and one client of it.
+
+    Attributes:
+        database: of servers that share one; None: a file of its own.
+    """
 
     flavour: str
     folder: Path
@@ -39,6 +43,7 @@ class Server:
     log: Path
     process: subprocess.Popen[bytes]
     client: httpx2.Client
+    database: str | None = None
     ids: Iterator[int] = field(default_factory=lambda: iter(range(10**9)))
 
     @property
@@ -50,6 +55,15 @@ class Server:
     def port(self) -> int:
         """Where it listens."""
         return int(self.url.rsplit(":", 1)[1])
+
+    @property
+    def members(self) -> "Sequence[Server]":
+        """The servers that answer at its URL: itself."""
+        return [self]
+
+    def kept(self) -> list[bytes]:
+        """The files of its data folders."""
+        return [path.read_bytes() for path in self.folder.rglob(".data/**/*") if path.is_file()]
 
     def new_id(self) -> str:
         """An id that no test has used before."""

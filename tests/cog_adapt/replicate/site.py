@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from cog_adapt.server.signed_urls import SignedUrls
 from tests.cog_adapt.contract.servers import Server
-from tests.cog_adapt.contract.serving import serving
-from tests.cog_adapt.waiting import wait_for
+from tests.cog_adapt.proxied import PROXY, one_or_many
 
 KEYS = {
     "ada-key": "ada predict,train",
@@ -82,9 +82,19 @@ def site(
     name: str = "Predictor",
     *,
     port: int | None = None,
+    is_alone: bool = not PROXY,
     **env: str,
 ) -> Iterator[Server]:
-    """Serve a predictor with the keys, unless the environment has an empty API_KEYS_FILE."""
+    """Serve a predictor with the keys, unless the environment has an empty API_KEYS_FILE.
+
+    Args:
+        folder: where it runs.
+        code: of the predictor.
+        name: of the predictor's class.
+        port: to listen on; None: a free one.
+        is_alone: whether one server serves it, whatever `PROXY` says.
+        env: further variables.
+    """
     (folder / "model.py").write_text(textwrap.dedent(code))
     lines = [f"{who} {hashlib.sha256(key.encode()).hexdigest()}" for key, who in KEYS.items()]
     (folder / "keys").write_text("\n".join(lines))
@@ -92,8 +102,19 @@ def site(
     variables |= {"WEIGHTS_DIR": str(folder / "weights")} | env
     reference = f"model.py:{name}"
     train = reference if name == "Learner" else None
-    with serving(
-        "mirror", folder, predict=reference, train=train, env=variables, until="up", port=port
+    with one_or_many(
+        folder,
+        predict=reference,
+        train=train,
+        env=variables,
+        port=port,
+        key="eve-key",
+        is_alone=is_alone,
     ) as server:
-        wait_for(lambda: server.get("/readyz", headers=EVE).status_code == 200 or None, 120)
         yield server
+
+
+def signer_of(server: Server) -> SignedUrls:
+    """Signs as a server does."""
+    folder = next(server.folder.rglob(".data"))
+    return SignedUrls.shared(folder, server.database)

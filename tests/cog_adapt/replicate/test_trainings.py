@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from functools import partial
 
 import pytest
 from replicate.client import Client
@@ -116,12 +117,13 @@ def test_the_newer_clients_train_too(learner, answers, calls, name):
 
 def test_the_destination_names_the_adapter_of_a_training_that_outlives_its_server(tmp_path):
     port, body = free_port(), {"input": {"examples": ROWS, "seconds": 1}, "retries": 1}
-    with site(tmp_path, LEARNER, "Learner", port=port, SELF_TEST="off") as first:
+    again = partial(site, tmp_path, LEARNER, "Learner", port=port, is_alone=True, SELF_TEST="off")
+    with again() as first:
         version = first.get("/v1/models/a/b", headers=ADA).json()["latest_version"]["id"]
         path = f"/v1/models/a/b/versions/{version}/trainings"
         made = first.post(path, body | {"destination": "ada/kept"}, headers=ADA).json()
         os.kill(first.process.pid, signal.SIGKILL)
-    with site(tmp_path, LEARNER, "Learner", port=port, SELF_TEST="off") as second:
+    with again() as second:
 
         def ended():
             seen = second.get(f"/v1/trainings/{made['id']}", headers=ADA).json()

@@ -1,6 +1,7 @@
 """Two servers of one PostgreSQL, each with folders of its own: files and signed URLs are shared."""
 
 from contextlib import ExitStack
+from functools import partial
 
 import httpx2 as httpx
 import pytest
@@ -13,7 +14,8 @@ def two(cluster, tmp_path_factory):
     url = cluster.empty()
     with ExitStack() as stack:
         folders = (tmp_path_factory.mktemp(name) for name in "ab")
-        yield [stack.enter_context(site(folder, DATABASE_URL=url)) for folder in folders]
+        one = partial(site, is_alone=True, DATABASE_URL=url)
+        yield [stack.enter_context(one(folder)) for folder in folders]
 
 
 @pytest.fixture(scope="module")
