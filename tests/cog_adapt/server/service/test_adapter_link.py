@@ -6,11 +6,7 @@ import pytest
 
 from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersAnswered, AdaptersListed
 from cog_adapt.server.errors import (
-    AdapterError,
     AdapterTimeout,
-    DiskFull,
-    InvalidRequest,
-    NotFound,
     NotReady,
     QueueFull,
 )
@@ -50,25 +46,6 @@ def test_each_answer_reaches_the_one_who_asked():
             link.on_report(AdaptersAnswered(number, text))
         assert (await first, await second) == (1, 2)
         link.on_report(AdaptersAnswered(numbers[0], b"3"))  # once more: nobody waits
-
-    run(scene)
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        ("not found", NotFound),
-        ("input", InvalidRequest),
-        ("storage", DiskFull),
-        ("unknown", AdapterError),
-    ],
-)
-def test_a_fault_is_the_error_of_whose_it_is(fault, kind):
-    async def scene(link, worker):
-        asked = await asking(link)
-        link.on_report(AdaptersAnswered(worker.asked[0].number, fault=fault, error="why"))
-        with pytest.raises(kind, match="why"):
-            await asked
 
     run(scene)
 

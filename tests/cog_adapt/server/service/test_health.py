@@ -99,12 +99,6 @@ def test_each_state_has_cogs_word(service, state, free, status, setup):
     assert readiness(service)[0] is (status in ("READY", "BUSY"))
 
 
-def test_crashes_are_told(service):
-    service.worker.crashes, service.worker.last_crash = 1, "was killed"
-    body = report(service)
-    assert (body["crashes"], body["last_crash"]) == (1, "was killed")
-
-
 @pytest.mark.parametrize(
     ("answer", "error"),
     [

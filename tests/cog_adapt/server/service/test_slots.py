@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Ready
 from tests.cog_adapt.server.service.harness import events_of
 
@@ -45,10 +43,13 @@ def test_requests_without_an_owner_may_take_every_slot_and_one_owner_leaves_a_qu
 
 def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play):
     async def scene(harness):
+        harness.dispatcher.lead.slots = 2
         harness.model.hears = False
         await harness.submit("a")
         await harness.submit("b")
         await harness.flush()
+        assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
+        harness.dispatcher.lead.slots = 1
         harness.crash()
         assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
         assert await harness.status("a") == "starting"
@@ -140,18 +141,6 @@ def test_who_waits_gets_a_new_place_when_one_begins(play):
     play(scene)
 
 
-def test_a_process_that_does_not_hear_ends_the_handing_out(play):
-    async def scene(harness):
-        harness.dispatcher.lead.slots = 2
-        harness.model.hears = False
-        first = await harness.submit("a", durable=False)
-        await harness.submit("b", durable=False)
-        assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
-        assert first.status == "starting"
-
-    play(scene)
-
-
 def test_what_begins_counts_for_its_owner(play):
     async def scene(harness):
         lead, context = harness.dispatcher.lead, {OWNER_KEY: "ann"}
@@ -165,17 +154,6 @@ def test_what_begins_counts_for_its_owner(play):
         await harness.flush()
 
     play(scene)
-
-
-@pytest.mark.parametrize("slots", [1, 2])
-def test_owners_take_turns_and_requests_of_one_keep_their_order(play, slots):
-    async def scene(harness):
-        waiting = ["ann/1", "ann/2", "bob/1", "ann/3", "bob/2", "carl/1"]
-        await fill(harness, waiting, slots=slots)
-        end_all(harness)
-        assert harness.model.runs == ["ann/1", "bob/1", "carl/1", "ann/2", "bob/2", "ann/3"]
-
-    play(scene, max_queue=9)
 
 
 def test_nothing_is_chosen_while_all_slots_are_taken(play, monkeypatch):
