@@ -84,6 +84,19 @@ def test_the_same_id_of_two_owners_is_two_predictions(play):
     play(scene)
 
 
+def test_one_owner_cancels_only_its_own(play):
+    async def scene(site):
+        mine, theirs = [
+            await site.harness.submit("a", durable=False, context={OWNER_KEY: name})
+            for name in ("ann", "bob")
+        ]
+        assert (await site.ask("POST", "/predictions/a/cancel", key=BOB)).status == 200
+        assert theirs.is_final
+        assert not mine.is_cancelled
+
+    play(scene)
+
+
 def test_an_admin_sees_all_and_says_whose_where_it_must(play):
     async def scene(site):
         await made(site)

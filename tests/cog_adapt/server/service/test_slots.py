@@ -43,13 +43,10 @@ def test_requests_without_an_owner_may_take_every_slot_and_one_owner_leaves_a_qu
 
 def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play):
     async def scene(harness):
-        harness.dispatcher.lead.slots = 2
         harness.model.hears = False
         await harness.submit("a")
         await harness.submit("b")
         await harness.flush()
-        assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
-        harness.dispatcher.lead.slots = 1
         harness.crash()
         assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
         assert await harness.status("a") == "starting"
@@ -137,6 +134,18 @@ def test_who_waits_gets_a_new_place_when_one_begins(play):
         harness.dispatcher.end(harness.dispatcher.lead.running["a"], Finished("a", "succeeded"))
         places = [json.loads(each.data) for each in events_of(last) if each.name == "queued"]
         assert places == [{"position": 2}, {"position": 1}]
+
+    play(scene)
+
+
+def test_a_process_that_does_not_hear_ends_the_handing_out(play):
+    async def scene(harness):
+        harness.dispatcher.lead.slots = 2
+        harness.model.hears = False
+        first = await harness.submit("a", durable=False)
+        await harness.submit("b", durable=False)
+        assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
+        assert first.status == "starting"
 
     play(scene)
 
