@@ -102,6 +102,17 @@ def change(**changes):
     return msgspec.structs.replace(LEFT, **changes)
 
 
+def test_what_had_not_begun_runs_with_all_its_retries():
+    left, taker = recover(LEFT)
+    assert taker.calls == ["start", ("a", b'{"n":1}', 1, True)]
+    assert left.failed == []
+
+
+def test_what_had_begun_runs_once_more_for_one_retry_less():
+    _, taker = recover(change(status="processing", retries_left=2))
+    assert taker.calls == ["start", ("a", b'{"n":1}', 1, True)]
+
+
 @pytest.mark.parametrize(
     ("changes", "kind", "error"),
     [
