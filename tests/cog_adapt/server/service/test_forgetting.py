@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cog_adapt.server.errors import NotFound, NotReady
+from cog_adapt.server.errors import NotEnded, NotFound, NotReady
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Metric, Output
 from cog_adapt.server.service.forgetting import Forgetting, decision_of, made_adapters
 from tests.cog_adapt.server.records.home import make_record
@@ -167,6 +167,21 @@ def test_events_and_webhooks_in_memory_are_dropped_for_this_owner_only(play):
         await forgetting.forget("a", "predict", "ann")
         assert harness.service.find_cached("a", "predict", "ann") is None
         assert harness.service.find_cached("a", "predict", "bob") is not None
+
+    play(scene)
+
+
+def test_what_runs_or_is_unknown_is_refused(play):
+    async def scene(harness):
+        forgetting = Forgetting(harness.service, harness.webhooks)
+        await harness.submit("a", context={OWNER_KEY: "ann"})
+        with pytest.raises(NotEnded):
+            await forgetting.forget("a", "predict", "ann")
+        with pytest.raises(NotFound):
+            await forgetting.forget("a", "predict", "bob")
+        with pytest.raises(NotEnded, match="1 predictions of 'ann'"):
+            await forgetting.forget_all("ann", ["predict"])
+        assert (await forgetting.forget_all("bob", ["predict", "train"])).predictions == 0
 
     play(scene)
 
