@@ -20,6 +20,10 @@ from tests.cog_adapt.server.routes_walk import routes_of
     [
         ("GET /", "any"),
         ("HEAD /health-check", "any"),
+        ("GET /readyz", "any"),
+        ("GET /openapi.json", "any"),
+        ("GET /docs", "any"),
+        ("GET /docs/a.css", "any"),
         ("GET /selftest", "any"),
         ("POST /selftest", "admin"),
         ("POST /shutdown", "admin"),

@@ -43,6 +43,25 @@ def test_a_record_comes_back_as_it_was_saved(home):
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("order", [("save", "save_durably"), ("save_durably", "save")])
+def test_the_last_save_wins_however_it_was_made(home, order):
+    async def story():
+        async with home.opened() as records:
+            tasks = []
+            for status, how in zip(("processing", "succeeded"), order, strict=True):
+                record = make_record(1, status=status)
+                if how == "save":
+                    records.save(record)
+                else:
+                    tasks.append(asyncio.create_task(records.save_durably(record)))
+                    await asyncio.sleep(0)
+            await asyncio.gather(*tasks)
+        async with home.opened() as records:
+            assert (await records.get("r1", "predict")).status == "succeeded"
+
+    asyncio.run(story())
+
+
 def test_one_bad_record_does_not_hold_up_the_others(home, caplog):
     async def story():
         async with home.opened() as records:

@@ -7,6 +7,7 @@ import pytest
 from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersAnswered, AdaptersListed
 from cog_adapt.server.errors import (
     AdapterTimeout,
+    NotFound,
     NotReady,
     QueueFull,
 )
@@ -46,6 +47,17 @@ def test_each_answer_reaches_the_one_who_asked():
             link.on_report(AdaptersAnswered(number, text))
         assert (await first, await second) == (1, 2)
         link.on_report(AdaptersAnswered(numbers[0], b"3"))  # once more: nobody waits
+
+    run(scene)
+
+
+def test_what_the_worker_does_not_find_is_not_found():
+    async def scene(link, worker):
+        asked = await asking(link)
+        number = worker.asked[0].number
+        link.on_report(AdaptersAnswered(number, fault="not found", error="why"))
+        with pytest.raises(NotFound, match="why"):
+            await asked
 
     run(scene)
 

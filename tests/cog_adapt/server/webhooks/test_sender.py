@@ -312,6 +312,14 @@ async def test_close_leaves_what_is_under_way_in_the_database(receiver, records,
     assert (await find(records, delivery)).state == "pending"
 
 
+async def test_a_redelivery_is_one_attempt(receiver, records, start):
+    receiver.answers = [404, 503]
+    webhooks = await start(delays=NO_WAIT)
+    webhooks.complete(delivery := await save(records, receiver.url))
+    again = await webhooks.redeliver(await state(records, delivery, "failed"))
+    assert (again.state, again.attempts, again.next_attempt_at) == ("failed", 2, None)
+
+
 async def test_an_owners_slow_webhooks_leave_a_host_to_others(receiver, records, start):
     webhooks = await start(timeout=30)
     receiver.open.clear()
