@@ -6,7 +6,7 @@ EVERYWHERE = tests gradient_check/tests
 .PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade proxied proxied-quick fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour ray ray-bench
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
-	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
+	@$(TESTS) -p tests.cog_adapt.scheduling --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
 	@$(TESTS) --dist load $(FAULTY)
 
 # A machine that stands still for seconds can fail a test that waits for a process, or a fixture and

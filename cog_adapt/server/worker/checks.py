@@ -20,9 +20,9 @@ from cog_adapt.server.worker.event_loop import EventLoop
 from cog_adapt.server.worker.extensions import find_self_testing, read_extra_gauges
 from cog_adapt.server.worker.predictor import Predictor
 
-_SECONDS = 5.0
+HEALTHCHECK_SECONDS = 5.0
 _PREFIX = "Healthcheck failed"
-_LATE = f"user-defined healthcheck timed out after {_SECONDS} seconds"
+_LATE = f"user-defined healthcheck timed out after {HEALTHCHECK_SECONDS} seconds"
 
 
 class HealthCheck:
@@ -40,7 +40,7 @@ class HealthCheck:
         if self._asked is None or self._asked.done():
             self._asked = _in_thread(self._call)
         try:
-            answer = self._asked.result(_SECONDS)
+            answer = self._asked.result(HEALTHCHECK_SECONDS)
         except TimeoutError as error:
             if not self._asked.done():
                 return Health(f"{_PREFIX}: {_LATE}")

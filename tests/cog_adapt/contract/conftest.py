@@ -19,6 +19,7 @@ from tests.cog_adapt.contract.serving import FLAVOURS, serving
 # coglet loses a cancel or a free slot by chance, the more so on a busy machine (see the table of
 # differences): what it does is looked at three times at most. The mirror has one chance.
 _BY_CHANCE = pytest.mark.flaky(reruns=2, reruns_delay=2)
+MOST_SERVERS = 8
 _CHOSEN = os.environ.get("CONTRACT", ",".join(FLAVOURS)).split(",")
 
 
@@ -35,21 +36,43 @@ def flavour(request) -> str:
     return request.param
 
 
+class SharedServers:
+    """Servers for many tests: the same arguments give the same server.
+
+    The one that was asked for longest ago ends where there would be too many.
+    """
+
+    def __init__(self, flavour: str, make_folder: Callable[[str], Path]) -> None:
+        self._flavour, self._make_folder = flavour, make_folder
+        self._servers: dict[str, tuple[Server, contextlib.ExitStack]] = {}
+
+    def get(self, predict: str, **options: Any) -> Server:
+        """Return the server of these arguments, started if it does not run."""
+        key = repr((predict, options))
+        found = self._servers.pop(key, None)
+        if found is not None and found[0].process.poll() is not None:
+            found[1].close()
+            found = None
+        if found is None:
+            self.end_all_but(MOST_SERVERS - 1)
+            stack, folder = contextlib.ExitStack(), self._make_folder(self._flavour)
+            server = serving(self._flavour, folder, predict=predict, **options)
+            found = (stack.enter_context(server), stack)
+        self._servers[key] = found
+        return found[0]
+
+    def end_all_but(self, most: int) -> None:
+        """End those that were asked for longest ago."""
+        while len(self._servers) > most:
+            self._servers.pop(next(iter(self._servers)))[1].close()
+
+
 @pytest.fixture(scope="session")
 def shared(flavour, tmp_path_factory) -> Iterator[Callable[..., Server]]:
-    """Starts a server for many tests: the same arguments give the same server."""
-    servers: dict[str, Server] = {}
-    with contextlib.ExitStack() as stack:
-
-        def get(predict: str, **options: Any) -> Server:
-            key = repr((predict, options))
-            if key not in servers or servers[key].process.poll() is not None:
-                folder = tmp_path_factory.mktemp(flavour)
-                server = serving(flavour, folder, predict=predict, **options)
-                servers[key] = stack.enter_context(server)
-            return servers[key]
-
-        yield get
+    """Starts a server for many tests."""
+    servers = SharedServers(flavour, tmp_path_factory.mktemp)
+    yield servers.get
+    servers.end_all_but(0)
 
 
 @pytest.fixture

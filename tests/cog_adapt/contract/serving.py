@@ -31,6 +31,9 @@ REPOSITORY = Path(__file__).parents[3]
 FLAVOURS = ("coglet", "mirror-strict", "mirror")
 PREDICTORS = Path(__file__).parent / "predictors"
 READY_SECONDS = 60.0
+# The kernel ends a server when the thread that started it ends: a killed test run leaves none.
+_SETPRIV = shutil.which("setpriv")
+_ENDS_WITH_US = [_SETPRIV, "--pdeathsig", "KILL"] if _SETPRIV else []
 STOP_SECONDS = 20.0
 
 
@@ -111,10 +114,11 @@ def _start(
     port: int,
 ) -> tuple[subprocess.Popen[bytes], str, Path]:
     module = "cog.server.http" if flavour == "coglet" else "server"
+    command = [*_ENDS_WITH_US, sys.executable, "-m", module, "--host", "127.0.0.1", *flags]
     log = folder / f"server-{port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, "--host", "127.0.0.1", *flags],
+            command,
             cwd=folder,
             env={**environment, "PORT": str(port)},
             stdin=subprocess.DEVNULL,

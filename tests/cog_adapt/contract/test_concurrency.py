@@ -64,14 +64,6 @@ def test_setup_and_run_share_one_loop(concurrent):
     assert concurrent.output(action="same_loop") is True
 
 
-def test_a_synchronous_run_has_one_slot(actions):
-    actions.until_idle()
-    name = actions.start(action="sleep", seconds=20)
-    wait_for(lambda: actions.health()["status"] == "BUSY" or None)
-    actions.cancel(name)
-    actions.until_idle()
-
-
 def test_a_synchronous_run_with_more_slots_does_not_set_up(launch):
     env = {"COG_MAX_CONCURRENCY": "2"}
     server = launch("functions.py:Plain", env=env, until="SETUP_FAILED")

@@ -34,7 +34,9 @@ def test_an_answer_under_a_clients_id_outlives_a_kill_right_after_it(
 def test_retries_have_a_limit(mirror, actions, retries):
     answer = actions.post("/predictions", {"input": {}, "retries": retries})
     assert answer.status_code == 422
-    assert answer.json()["detail"][0]["loc"] == ["body", "retries"]
+    (problem,) = answer.json()["detail"]
+    assert problem["loc"] == ["body", "retries"]
+    assert problem["msg"] == f"retries is {retries}; allowed: 0 to 10."
 
 
 def test_brackets_that_hold_no_address_are_bad_input(mirror, actions):

@@ -185,13 +185,6 @@ def test_cancel_ignores_its_body(actions):
         assert (answer[0], answer[2]) == (404, b"{}")
 
 
-def test_openapi_is_served(actions):
-    response = actions.get("/openapi.json")
-    assert response.status_code == 200
-    assert response.headers["content-type"] == "application/json"
-    assert response.json()["openapi"] == "3.0.2"
-
-
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
 def test_operators_have_endpoints_of_their_own(actions, path):
     if actions.flavour != "mirror":

@@ -71,10 +71,6 @@ def test_a_failure_has_its_logs(actions):
         assert logs.rstrip().endswith("ValueError: boom")
 
 
-def test_the_traceback_is_not_in_the_error(actions):
-    assert "Traceback" not in actions.predict(action="fail", text="boom")["error"]
-
-
 def test_exit_fails_the_prediction_alone(actions):
     body = actions.predict(action="exit")
     assert body["status"] == "failed"

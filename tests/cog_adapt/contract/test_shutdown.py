@@ -59,10 +59,12 @@ def test_an_open_stream_is_sent_to_its_end(launch):
     assert server.process.wait(20) == 0
 
 
-def test_an_idle_server_ends_at_once(launch):
+def test_an_idle_server_ends_at_once_and_its_model_process_too(launch):
     server = launch("functions.py:shout")
+    workers = server.workers()
     end(server, signal.SIGTERM)
     assert server.process.wait(10) == 0
+    wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers) or None)
 
 
 def test_a_server_in_setup_ends_at_once(launch):
@@ -71,14 +73,6 @@ def test_a_server_in_setup_ends_at_once(launch):
     end(server, signal.SIGTERM)
     assert server.process.wait(10) == 0
     assert time.monotonic() - began < 3
-
-
-def test_the_model_process_ends_too(launch):
-    server = launch("functions.py:shout")
-    workers = server.workers()
-    end(server, signal.SIGTERM)
-    server.process.wait(10)
-    wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers) or None)
 
 
 def test_await_explicit_shutdown(launch):

@@ -2,6 +2,7 @@
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,8 +78,16 @@ def test_a_stream_of_nothing(streaming):
     assert found == [("start", {"id": "x", "status": "processing"}), ("completed", end)]
 
 
-def test_logs_in_a_stream(streaming):
-    found = streaming.stream("/predictions", {"input": {"action": "log", "words": "a b"}})
+def test_logs_in_a_stream(streaming, tmp_path):
+    """Each line comes at once: the model waits until the test has read it."""
+    found, mark = [], str(tmp_path / "mark")
+    body = {"input": {"action": "log", "words": "a b", "mark": mark}}
+    with streaming.open_stream("/predictions", body) as response:
+        for event in events(response):
+            found.append(event)
+            if event.event == "log" and event.data["source"] == "stderr":
+                word = event.data["data"].split()[-1]
+                Path(f"{mark}-{word}").touch()
     assert [(event.event, event.data) for event in found[1:-1]] == [
         ("log", {"data": "word a\n", "source": "stdout"}),
         ("log", {"data": "err a\n", "source": "stderr"}),

@@ -38,7 +38,7 @@ class Slow(_Sound):
 class Quick(_Sound):
     def setup(self) -> None:
         print("first line")
-        print("last words")
+        print("last words", end="")
 
 
 class Both(BaseRunner):

@@ -1,6 +1,7 @@
 """A generator that may be streamed; it does what it is told."""
 # ruff: noqa: T201, C901 - what it prints is looked at
 
+import os
 import sys
 import time
 
@@ -12,6 +13,15 @@ def note_begun() -> None:
     """Tell the test, by one more letter in a file, that work has begun."""
     with open("begun", "a") as begun:
         begun.write("x")
+
+
+def wait_for_file(path: str) -> None:
+    """Wait until the test has made a file, ten seconds at most."""
+    end = time.monotonic() + 10
+    while not os.path.exists(path):
+        if time.monotonic() > end:
+            raise TimeoutError(path)
+        time.sleep(0.005)
 
 
 class Predictor(BaseRunner):
@@ -34,6 +44,7 @@ class Predictor(BaseRunner):
                 if action == "log":
                     print(f"word {word}", flush=True)
                     print(f"err {word}", file=sys.stderr, flush=True)
+                    wait_for_file(f"{mark}-{word}")
                 yield word
                 note_begun()
                 end = time.monotonic() + seconds

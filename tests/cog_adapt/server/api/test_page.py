@@ -164,6 +164,7 @@ def test_a_range_is_not_cut_out(site):
         "/playground/assets/",
         "/playground/index.html",
         "/playground/sources.sha256",
+        "/playground/assets/sources.sha256",
         "/assets/a-1.js",
     ],
 )

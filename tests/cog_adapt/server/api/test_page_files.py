@@ -2,20 +2,7 @@
 
 import gzip
 
-from cog_adapt.server.api.page_files import PageFile, PageFiles
-
-
-def test_the_page_and_its_assets_are_read_and_nothing_beside_them(tmp_path):
-    (tmp_path / "assets" / "inner").mkdir(parents=True)
-    for name in ("index.html", "sources.sha256", "assets/a-1.js", "assets/inner/b.js"):
-        (tmp_path / name).write_text(f"of {name}")
-    files = PageFiles.read(tmp_path)
-    assert files.index is not None
-    assert files.index.content == b"of index.html"
-    assert files.index.media_type == "text/html; charset=utf-8"
-    assert {name: file.content for name, file in files.assets.items()} == {
-        "a-1.js": b"of assets/a-1.js"
-    }
+from cog_adapt.server.api.page_files import PageFile
 
 
 def test_a_file_has_its_type_by_its_suffix_alone(tmp_path):

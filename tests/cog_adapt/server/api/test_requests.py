@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from cog_adapt.server.api.large_bodies import LargeBodies
 from cog_adapt.server.api.requests import RequestParser, read_preferences
 from cog_adapt.server.api.responses import STATUSES
-from cog_adapt.server.errors import InvalidRequest, NotReady, ShapeError
+from cog_adapt.server.errors import InvalidRequest, NotReady
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.schema.openapi import openapi_schema
@@ -101,20 +101,6 @@ def test_the_owner_in_the_context_is_the_keys_or_none(strict, more):
 def test_a_client_that_leaves_before_its_end_is_gone():
     with pytest.raises(ClientDisconnect):
         read(parser(), [])
-
-
-@pytest.mark.parametrize(
-    ("retries", "is_allowed"), [(-1, False), (0, True), (10, True), (11, False)]
-)
-def test_retries_are_bounded(retries, is_allowed):
-    content = b'{"retries":%d}' % retries
-    if is_allowed:
-        assert read(parser(), content).retries == retries
-        return
-    with pytest.raises(ShapeError) as caught:
-        read(parser(), content)
-    assert str(caught.value) == f"retries is {retries}; allowed: 0 to 10."
-    assert caught.value.location == ("body", "retries")
 
 
 CONTENT = b"""{"id":"a","input":{"text":"t","key":"s"},"webhook":"http://good/",

@@ -36,25 +36,14 @@ def test_every_leaf_of_the_tree_has_a_status():
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (errors.InvalidPath, 400),
-        (errors.JsonError, 400),
-        (errors.Forbidden, 403),
         (errors.NotFound, 404),
         (errors.NotStreamable, 406),
-        (errors.AtCapacity, 409),
-        (errors.IdInUse, 409),
-        (errors.TooLarge, 413),
-        (errors.MediaTypeError, 415),
         (errors.InvalidRequest, 422),
-        (errors.ShapeError, 422),
         (errors.BudgetSpent, 429),
         (errors.QueueFull, 429),
         (errors.TooManyReaders, 429),
-        (errors.SelfTestError, 500),
         (errors.NotReady, 503),
         (errors.NotRecorded, 503),
-        (errors.SelfTestTimeout, 504),
-        (errors.DiskFull, 507),
     ],
 )
 def test_each_error_has_its_status_and_says_why(error, status):

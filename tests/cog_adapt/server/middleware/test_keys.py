@@ -99,20 +99,6 @@ def test_a_file_of_the_same_size_and_time_that_replaced_it_is_seen(ring_of, tmp_
     assert ring.find(new.encode())
 
 
-def test_the_file_is_looked_at_once_a_second(tmp_path, monkeypatch):
-    key, line = make_key("ci", ["predict"])
-    path = tmp_path / "keys"
-    path.write_text(line)
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    ring = KeyRing(path)
-    path.write_text("")
-    now[0] += 0.9
-    assert ring.find(key.encode())
-    now[0] += 0.2
-    assert ring.find(key.encode()) is None
-
-
 def test_the_second_begins_anew_with_each_look(tmp_path, monkeypatch):
     key, line = make_key("ci", ["predict"])
     path = tmp_path / "keys"

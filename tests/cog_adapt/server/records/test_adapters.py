@@ -104,27 +104,6 @@ def test_what_is_gone_is_gone_for_its_readers_too(home):
     play(home, scene)
 
 
-@pytest.mark.parametrize(
-    ("shared", "asker", "sees"),
-    [
-        ([], ADA, True),
-        ([], BOB, False),
-        (["bob"], BOB, True),
-        (["bob", "bob"], BOB, True),
-        (["eve"], BOB, False),
-        (["*"], BOB, True),
-        ([], ADMIN, True),
-    ],
-)
-def test_who_sees_it(home, shared, asker, sees):
-    async def scene(index):
-        await index.write(changed(shared=shared))
-        assert await ids(index, asker) == (["a"] if sees else [])
-        assert (await index.find(asker, "a", None) is not None) is sees
-
-    play(home, scene)
-
-
 def test_old_metadata_has_a_date_without_a_zone_or_none(home):
     async def scene(index):
         naive = described("a", created_at="2026-11-22T10:00:00")

@@ -3,14 +3,13 @@
 import asyncio
 import os
 import time
-from datetime import timedelta, timezone
+from datetime import timedelta
 
 import msgspec
 import pytest
 
 from cog_adapt.server.errors import StorageError, TakenOverError
 from tests.cog_adapt.server.records.home import START, make_delivery, make_record
-from tests.cog_adapt.waiting import until
 
 EVERYTHING = {
     "kind": "train",
@@ -44,44 +43,6 @@ def test_a_record_comes_back_as_it_was_saved(home):
     asyncio.run(story())
 
 
-def test_a_time_of_another_zone_is_the_same_moment(home):
-    there = START.astimezone(timezone(timedelta(hours=9)))
-
-    async def story():
-        async with home.opened() as records:
-            await records.save_durably(make_record(1, created_at=there))
-            found = await records.get("r1", "predict")
-            assert found.created_at == there
-            assert found.created_at.utcoffset() == timedelta(0)
-
-    asyncio.run(story())
-
-
-def written(home):
-    with home.connected() as connection:
-        return connection.exec_driver_sql("SELECT id FROM records").all()
-
-
-def test_saves_that_nobody_awaits_are_written(home):
-    async def story():
-        async with home.opened() as records:
-            records.save(make_record(1))
-            await until(lambda: written(home) == [("r1",)])
-
-    asyncio.run(story())
-
-
-def test_closing_writes_what_waits(home):
-    async def story():
-        async with home.opened() as records:
-            for number in range(1000):
-                records.save(make_record(number))
-        async with home.opened() as records:
-            assert len((await records.page("predict", limit=1000)).records) == 1000
-
-    asyncio.run(story())
-
-
 @pytest.mark.parametrize("order", [("save", "save_durably"), ("save_durably", "save")])
 def test_the_last_save_wins_however_it_was_made(home, order):
     async def story():
@@ -97,22 +58,6 @@ def test_the_last_save_wins_however_it_was_made(home, order):
             await asyncio.gather(*tasks)
         async with home.opened() as records:
             assert (await records.get("r1", "predict")).status == "succeeded"
-
-    asyncio.run(story())
-
-
-def test_a_canceled_caller_does_not_harm_the_others(home):
-    async def story():
-        async with home.opened() as records:
-            tasks = [
-                asyncio.create_task(records.save_durably(make_record(number)))
-                for number in range(20)
-            ]
-            await asyncio.sleep(0)
-            tasks[3].cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-            assert [type(result).__name__ for result in results].count("NoneType") == 19
-            await records.save_durably(make_record(99))
 
     asyncio.run(story())
 
@@ -134,18 +79,6 @@ def test_one_bad_record_does_not_hold_up_the_others(home, caplog):
             await records.save_durably(make_record(5))
             assert records.error is None
             assert (await records.get("r2", "predict")).id == "r2"
-
-    asyncio.run(story())
-
-
-def test_a_closed_store_refuses(home):
-    async def story():
-        async with home.opened() as records:
-            pass
-        with pytest.raises(StorageError, match="closed"):
-            await records.save_durably(make_record(1))
-        with pytest.raises(StorageError, match="closed"):
-            records.save(make_record(1))
 
     asyncio.run(story())
 

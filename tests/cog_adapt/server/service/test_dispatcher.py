@@ -13,16 +13,14 @@ from cog_adapt.server.errors import (
     AtCapacity,
     BudgetSpent,
     DiskFull,
-    IdInUse,
     NotReady,
     QueueFull,
     TooLarge,
 )
-from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Log, Metric, Output
+from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Log, Output
 from cog_adapt.server.records.space import SpaceUse
 from cog_adapt.server.service.prediction import PredictionSpec
 from cog_adapt.server.settings import Settings
-from tests.cog_adapt.server.service.harness import Harness, events_of
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 
@@ -36,33 +34,6 @@ def test_a_cancel_while_it_is_written_down_is_not_lost(play):
         assert harness.dispatcher.cancel("b")
         await harness.flush()
         assert (beginning.status, harness.model.runs) == ("canceled", [])
-
-    play(scene)
-
-
-def test_an_id_that_another_server_has_is_refused_and_not_run(play, tmp_path):
-    async def scene(harness):
-        other = Harness(tmp_path)
-        await other.records.register()
-        await other.submit("a")
-        await other.flush()
-        with pytest.raises(IdInUse) as refused:
-            await harness.submit("a")
-        assert STATUSES[type(refused.value)] == 409
-        assert harness.model.runs == []
-        await other.records.close()
-
-    play(scene)
-
-
-def test_a_prediction_and_a_training_of_one_name_are_two(play):
-    async def scene(harness):
-        one, two = await harness.submit("x"), await harness.submit("x", "train")
-        await harness.flush()
-        for dispatcher, prediction in ((harness.dispatcher, one), (harness.trainings, two)):
-            dispatcher.lead.on_report(Metric(prediction.run_id, "score", b"1"))
-            dispatcher.lead.on_report(Finished(prediction.run_id, "succeeded"))
-        assert (one.metrics["score"], two.metrics["score"]) == (1, 1)
 
     play(scene)
 
@@ -146,17 +117,6 @@ def test_what_fails_while_it_is_accepted_takes_no_room(play, part):
     play(scene)
 
 
-def test_who_waits_knows_its_place_from_the_beginning(play):
-    async def scene(harness):
-        await harness.submit("a", durable=False)
-        waiting = await harness.submit("b", durable=False)
-        assert [(each.name, each.data) for each in events_of(waiting)] == [
-            ("queued", b'{"position":1}')
-        ]
-
-    play(scene)
-
-
 def test_cogs_server_keeps_no_events(play):
     async def scene(harness):
         harness.settings = Settings(strict_cog=True)
@@ -164,32 +124,6 @@ def test_cogs_server_keeps_no_events(play):
         prediction = await harness.submit("a", durable=False, has_client_id=True)
         harness.dispatcher.end(prediction, Finished("a", "succeeded"))
         assert harness.dispatcher.event_cache.get("a") is None
-
-    play(scene)
-
-
-def test_one_id_of_two_owners_is_two_runs(play):
-    async def scene(harness):
-        harness.dispatcher.lead.slots = 2
-        mine, theirs = [
-            await harness.submit("a", durable=False, context={OWNER_KEY: name})
-            for name in ("ann", "bob")
-        ]
-        assert harness.model.runs == ["ann/a", "bob/a"]
-        assert {run.prediction_id for run in harness.model.said} == {"a"}
-        assert not harness.dispatcher.cancel("a")
-        assert harness.dispatcher.cancel("a", "bob")
-        assert harness.model.said[2:] == [Cancel("bob/a")]
-        harness.dispatcher.lead.on_report(Output("ann/a", b"1"))
-        harness.dispatcher.lead.on_report(Finished("bob/a", "canceled"))
-        assert (mine.is_cancelled, len(mine.outputs), theirs.outputs) == (False, 1, [])
-        assert harness.dispatcher.event_cache.get("a", "ann") is None
-        with pytest.raises(IdInUse):
-            await harness.submit("a", context={OWNER_KEY: "ann"})
-        harness.dispatcher.lead.on_report(Finished("ann/a", "succeeded"))
-        await harness.flush()
-        found = [await harness.records.get("a", "predict", name) for name in ("ann", "bob")]
-        assert [record.status for record in found] == ["succeeded", "canceled"]
 
     play(scene)
 

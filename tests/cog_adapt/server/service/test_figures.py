@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import structlog
 
-from cog_adapt.server.protocol import AskGauges, Gauges
+from cog_adapt.server.protocol import Gauges
 from cog_adapt.server.service.figures import figures_of
-from cog_adapt.server.service.gauges import read_gauges, sum_gauges
+from cog_adapt.server.service.gauges import sum_gauges
 from cog_adapt.server.service.setup_progress import SetupProgress
 from tests.cog_adapt.waiting import until
 
@@ -58,27 +58,6 @@ def test_a_worker_that_was_never_started_is_idle(play):
         _, trainer = figures_of(harness.service)["workers"]
         assert trainer["state"] == "starting"
         assert trainer["setup"]["started_at"] is not None
-
-    play(scene)
-
-
-def test_a_worker_that_does_not_answer_has_no_numbers(play):
-    async def scene(harness):
-        worker, asked = harness.dispatcher.lead, []
-
-        async def ask(*question):
-            asked.append(question)
-            if len(asked) > 1:
-                raise TimeoutError
-            return Gauges({"device_memory_bytes": 5.0})
-
-        worker.pending.ask = ask
-        assert await read_gauges(worker) == {"device_memory_bytes": 5.0}
-        assert await read_gauges(worker) == {}
-        assert asked == [(AskGauges(), Gauges, 0.5)] * 2
-        worker.state = "crashed"
-        assert await read_gauges(worker) == {}
-        assert len(asked) == 2
 
     play(scene)
 

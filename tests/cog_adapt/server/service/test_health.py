@@ -113,12 +113,6 @@ def test_a_probe_is_told_no_reason_and_many_share_one_look(service):
     asyncio.run(scene())
 
 
-def test_crashes_are_told(service):
-    service.worker.crashes, service.worker.last_crash = 1, "was killed"
-    body = report(service)
-    assert (body["crashes"], body["last_crash"]) == (1, "was killed")
-
-
 @pytest.mark.parametrize(
     ("answer", "error"),
     [

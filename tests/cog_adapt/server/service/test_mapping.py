@@ -136,18 +136,6 @@ def test_every_server_names_the_end_of_one_run_alike():
     assert one != completed_delivery(predicted(created_at=later, end=end), {}).id
 
 
-def test_the_owner_is_the_records_and_comes_back_from_it():
-    mine = predicted(context={"a": "b", OWNER_KEY: "ann"})
-    record = to_record(mine)
-    assert record.owner == "ann"
-    again = to_request(record)
-    assert again is not None
-    assert (again.owner, again.context) == ("ann", {"a": "b", OWNER_KEY: "ann"})
-    nobodys = to_request(msgspec.structs.replace(record, owner=""))
-    assert nobodys is not None
-    assert nobodys.key == ("train", "p", "")  # of before there were owners: as its record
-
-
 def test_a_webhook_is_the_owners_and_has_an_id_of_its_own():
     made = [predicted(context={OWNER_KEY: name} if name else {}) for name in ("", "ann", "bob")]
     owed = [completed_delivery(each, {}) for each in made]

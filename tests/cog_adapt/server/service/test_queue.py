@@ -34,12 +34,6 @@ def test_a_full_queue_says_how_many_wait_how_many_may_and_when_to_come_back():
     assert refusal.retry_after == 1
 
 
-def test_places_count_from_one():
-    queue = filled(3)
-    assert [queue.place(each) for each in queue] == [1, 2, 3]
-    assert queue.place(filled(1)[0]) is None
-
-
 def test_the_first_hundred_get_their_places():
     queue = filled(102)
     queue.publish_positions()

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from cog_adapt.server.errors import NotRecorded
-from cog_adapt.server.protocol import OWNER_KEY, Run
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.recovery import Recovery
 from tests.cog_adapt.server.service.harness import Harness
@@ -40,27 +39,6 @@ def test_what_dead_servers_left_is_tried_until_it_is_taken(play, tmp_path, short
 
         await until(is_over)
         assert tried == ["a", "a"]
-
-    play(scene)
-
-
-def test_what_a_dead_server_left_is_still_its_owners(play, tmp_path):
-    async def scene(harness):
-        dead = Harness(tmp_path)
-        await dead.records.register()
-        for name in ("ann", "bob"):
-            await dead.submit("a", context={OWNER_KEY: name})
-        await dead.flush()
-        await dead.records.close()
-        harness.service.open()
-        await until(lambda: harness.model.runs)
-        assert await harness.records.get("a", "predict") is None
-        assert harness.service.find("a") is None
-        (run,) = [each for each in harness.model.said if isinstance(each, Run)]
-        assert (run.id, run.context) == ("bob/a", {OWNER_KEY: "bob"})
-        assert harness.service.find("a", "predict", "bob").request.owner == "bob"
-        mine = await harness.records.get("a", "predict", "ann")
-        assert (mine.status, mine.owner) == ("failed", "ann")  # it had begun
 
     play(scene)
 

@@ -1,9 +1,10 @@
 """What becomes of predictions when their worker reports, is set up, or dies."""
 
+import msgspec
 import pytest
-import structlog
 
 from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready, SetupFailed
+from cog_adapt.server.service.prediction import encode
 
 
 def test_a_failed_setup_ends_what_waits_and_later_work_starts_the_process_again(play):
@@ -103,44 +104,16 @@ def test_what_ran_in_a_dead_worker_has_failed_or_was_cancelled_or_waits_again(pl
         }
         harness.dispatcher.cancel("cancelled")
         ran["again"].add_output(b"1")
+        ran["again"].add_log("stdout", "a line")
+        ran["again"].add_metric("m", b"1", "replace")
         harness.crash()
         assert [each.status for each in ran.values()] == ["failed", "canceled", "starting"]
         assert ran["fails"].error == "Worker crashed: the model process was killed"
         assert (ran["again"].retries_left, ran["again"].outputs) == (0, [])
+        again = msgspec.json.decode(encode(ran["again"].account()))
+        assert again == {"id": "again", "status": "starting", "logs": "", "metrics": {}}
         assert list(harness.dispatcher.waiting) == [ran["again"]]
         assert harness.dispatcher.lead.running == {}
-
-    play(scene)
-
-
-def test_what_waits_for_a_worker_that_is_given_up_has_failed(play):
-    async def scene(harness):
-        harness.model.takes_work = False
-        waiting = await harness.submit("a", durable=False)
-        harness.crash("died")
-        assert (waiting.status, waiting.error) == (
-            "failed",
-            "the model process has given up: died",
-        )
-
-    play(scene, max_crashes=1)
-
-
-def test_what_was_in_two_crashes_is_quarantined_whatever_retries_are_left(play):
-    async def scene(harness):
-        pill = await harness.submit("pill", durable=False, retries=10)
-        with structlog.testing.capture_logs() as logs:
-            for status in ("starting", "failed"):
-                harness.crash("exited with code 3")
-                assert pill.status == status
-                await harness.set_up_again()
-        assert (
-            "exited with code 3, 2 times while this prediction ran. It is quarantined" in pill.error
-        )
-        named = [
-            each["prediction_id"] for each in logs if each["event"] == "prediction quarantined"
-        ]
-        assert named == ["pill"]
 
     play(scene)
 

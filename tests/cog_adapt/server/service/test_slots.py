@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Ready
 from tests.cog_adapt.server.service.harness import events_of
 
@@ -165,17 +163,6 @@ def test_what_begins_counts_for_its_owner(play):
         await harness.flush()
 
     play(scene)
-
-
-@pytest.mark.parametrize("slots", [1, 2])
-def test_owners_take_turns_and_requests_of_one_keep_their_order(play, slots):
-    async def scene(harness):
-        waiting = ["ann/1", "ann/2", "bob/1", "ann/3", "bob/2", "carl/1"]
-        await fill(harness, waiting, slots=slots)
-        end_all(harness)
-        assert harness.model.runs == ["ann/1", "bob/1", "carl/1", "ann/2", "bob/2", "ann/3"]
-
-    play(scene, max_queue=9)
 
 
 def test_nothing_is_chosen_while_all_slots_are_taken(play, monkeypatch):

@@ -193,18 +193,6 @@ async def test_a_host_that_nobody_reaches_is_tried_by_its_turns(answer, most, mo
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-@pytest.mark.parametrize(
-    ("status", "state"),
-    [(429, "pending"), (500, "pending"), (502, "pending"), (503, "pending"), (504, "pending")]
-    + [(501, "failed"), (404, "failed"), (301, "failed"), (199, "failed"), (300, "failed")],
-)
-def test_only_a_passing_trouble_is_tried_again(status, state):
-    noted = note_attempt(delivery(attempts=3), Answer(status, {}), NOW, DELAYS)
-    assert (noted.state, noted.attempts, noted.last_status) == (state, 4, status)
-    assert noted.last_error == f"the receiver answered {status}"
-    assert noted.delivered_at is None
-
-
 def test_an_attempt_without_an_answer_names_its_reason():
     noted = note_attempt(delivery(last_status=500), OSError("no route"), NOW, DELAYS)
     assert (noted.state, noted.last_status, noted.last_error) == ("pending", None, "no route")

@@ -2,7 +2,7 @@ import asyncio
 import contextlib
 import json
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -16,8 +16,8 @@ from cog_adapt.server.webhooks import Announcement, Webhooks, WebhookSigner
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 pytestmark = pytest.mark.anyio
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NO_WAIT = (0.0,) * 12
+HOST = "127.0.0.1"
 
 
 @pytest.fixture
@@ -28,9 +28,8 @@ def anyio_backend():
 class Receiver:
     """An HTTP server that notes what it gets, and answers as it was set to."""
 
-    def __init__(self, host="127.0.0.1"):
-        self.host = host
-        self.answers = []  # statuses, or whole heads; 200 where there is none left
+    def __init__(self):
+        self.answers = []  # statuses; None closes the connection; 200 where there is none left
         self.got = []
         self.open = asyncio.Event()
         self.open.set()
@@ -42,18 +41,15 @@ class Receiver:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
                 headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
                 body = await reader.readexactly(int(headers["content-length"]))
-                headers["webhook-signature"] = _signature(head)
                 self._at_once += 1
                 self.most_at_once = max(self.most_at_once, self._at_once)
                 await self.open.wait()
                 self._at_once -= 1
                 self.got.append((headers, body))
-                answer = self.answers.pop(0) if self.answers else 200
-                more = answer[1] if isinstance(answer, tuple) else ""
-                status = answer[0] if isinstance(answer, tuple) else answer
+                status = self.answers.pop(0) if self.answers else 200
                 if status is None:
                     return
-                text = f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n{more}\r\n"
+                text = f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n"
                 writer.write(text.encode())
                 await writer.drain()
 
@@ -62,19 +58,14 @@ class Receiver:
         return [json.loads(body)["event"] for _, body in self.got]
 
     async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, self.host, 0)
-        self.url = f"http://{self.host}:{self._server.sockets[0].getsockname()[1]}/hook"
+        self._server = await asyncio.start_server(self._serve, HOST, 0)
+        self.url = f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}/hook"
         return self
 
     async def __aexit__(self, *_):
         self.open.set()
         self._server.close()
         await self._server.wait_closed()
-
-
-def _signature(head):
-    name = "webhook-signature: "
-    return next((line[len(name) :] for line in head if line.lower().startswith(name)), None)
 
 
 @pytest.fixture
@@ -96,11 +87,9 @@ async def start(anyio_backend, records):
     """Makes senders; ends them when the test does."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(into=records, secret=None, allow=("127.0.0.0/8",), **options):
+        async def start(into=records, allow=("127.0.0.0/8",), **options):
             egress = Egress(allow)
-            webhooks = Webhooks(
-                into, egress, WebhookSigner("coglet/0.23.1", "tok", secret), **options
-            )
+            webhooks = Webhooks(into, egress, WebhookSigner("coglet/0.23.1", "tok"), **options)
             await webhooks.start()
             stack.push_async_callback(egress.aclose)
             stack.push_async_callback(webhooks.close)
@@ -257,18 +246,6 @@ async def test_a_receiver_that_stays_down_is_given_up_and_can_be_tried_again(
     assert (more.state, more.attempts, more.last_status) == ("delivered", 16, 500)
 
 
-async def test_nobody_listening_is_a_reason_to_retry(receiver, records, start):
-    webhooks = await start(delays=(60,))
-    url = receiver.url
-    await receiver.__aexit__()
-    webhooks.complete(delivery := await save(records, url))
-    await webhooks.drain(10)
-    pending = await find(records, delivery)
-    assert (pending.state, pending.attempts, pending.last_status) == ("pending", 1, None)
-    assert pending.next_attempt_at > datetime.now(UTC) + timedelta(seconds=30)
-    assert "ConnectError" in pending.last_error
-
-
 async def test_a_refused_address_is_failed_at_once(receiver, records, start):
     webhooks = await start(allow=(), delays=NO_WAIT)
     webhooks.announce(announcement("start", receiver.url))
@@ -277,26 +254,6 @@ async def test_a_refused_address_is_failed_at_once(receiver, records, start):
     assert failed.attempts == 1
     assert "EGRESS_ALLOW=127.0.0.1" in failed.last_error
     assert receiver.got == []
-
-
-async def test_retries_go_on_after_a_restart(receiver, records, start):
-    receiver.answers = [503]
-    webhooks = await start(delays=(0.5,))
-    webhooks.complete(delivery := await save(records, receiver.url))
-    await webhooks.drain(10)
-    await webhooks.close()
-    assert (await find(records, delivery)).state == "pending"
-    await start()
-    done = await state(records, delivery, "delivered")
-    assert done.attempts == 2
-    assert [headers["webhook-id"] for headers, _ in receiver.got] == [delivery.id] * 2
-
-
-async def test_a_delivery_that_was_never_tried_is_found_at_the_start(receiver, records, start):
-    delivery = await save(records, receiver.url)
-    await start()
-    await state(records, delivery, "delivered")
-    assert len(receiver.got) == 1
 
 
 async def test_what_was_received_is_never_sent_again(receiver, records, start):
@@ -315,18 +272,13 @@ async def test_what_was_received_is_never_sent_again(receiver, records, start):
 
 
 class Stumbling:
-    """Records whose answers are late, and whose writes fail at first."""
+    """Records whose writes fail at first."""
 
     def __init__(self, records, failures=0):
         self.records, self.failures = records, failures
-        self.read = asyncio.Event()
-        self.go_on = asyncio.Event()
 
     async def due_deliveries(self, now, limit, but=(), but_owners=()):
-        due = await self.records.due_deliveries(now, limit, but, but_owners)
-        self.read.set()
-        await self.go_on.wait()
-        return due
+        return await self.records.due_deliveries(now, limit, but, but_owners)
 
     async def update_delivery(self, delivery):
         if self.failures:
@@ -335,23 +287,8 @@ class Stumbling:
         await self.records.update_delivery(delivery)
 
 
-async def test_an_attempt_that_ends_while_the_due_are_read_is_not_repeated(
-    receiver, records, start
-):
-    delivery = await save(records, receiver.url)
-    late = Stumbling(records)
-    webhooks = await start(late)
-    await asyncio.wait_for(late.read.wait(), 10)
-    assert (await webhooks.redeliver(delivery)).state == "delivered"
-    late.go_on.set()
-    await assert_stays_so(lambda: len(receiver.got) == 1, 0.05)
-    await webhooks.drain(10)
-    assert len(receiver.got) == 1
-
-
 async def test_while_the_database_is_down_nothing_is_sent_twice(receiver, records, start):
     broken = Stumbling(records, failures=3)
-    broken.go_on.set()
     webhooks = await start(broken, delays=NO_WAIT)
     webhooks.complete(delivery := await save(records, receiver.url))
     await state(records, delivery, "delivered")
@@ -375,56 +312,12 @@ async def test_close_leaves_what_is_under_way_in_the_database(receiver, records,
     assert (await find(records, delivery)).state == "pending"
 
 
-async def test_many_due_deliveries_go_out_some_at_once(receiver, records, start):
-    saving = [save(records, receiver.url, record_id=f"p{i}") for i in range(100)]
-    deliveries = await asyncio.gather(*saving)
-    receiver.open.clear()
-    await start()
-    await until(lambda: receiver.most_at_once == 32)
-    await assert_stays_so(lambda: receiver.most_at_once == 32, 0.05)
-    receiver.open.set()
-    for delivery in deliveries:
-        await state(records, delivery, "delivered")
-    assert len(receiver.got) == 100
-    assert receiver.most_at_once == 32
-
-
 async def test_a_redelivery_is_one_attempt(receiver, records, start):
     receiver.answers = [404, 503]
     webhooks = await start(delays=NO_WAIT)
     webhooks.complete(delivery := await save(records, receiver.url))
     again = await webhooks.redeliver(await state(records, delivery, "failed"))
     assert (again.state, again.attempts, again.next_attempt_at) == ("failed", 2, None)
-
-
-async def test_each_attempt_is_counted_by_event_and_outcome(receiver, records, start):
-    counted = []
-    webhooks = await start(delays=NO_WAIT, count=lambda *what: counted.append(what))
-    receiver.answers = [200, 404, 500]
-    for event in ("start", "logs"):
-        webhooks.announce(announcement(event, receiver.url))
-    webhooks.complete(delivery := await save(records, receiver.url))
-    await state(records, delivery, "delivered")
-    assert counted == [
-        ("start", "delivered"),
-        ("logs", "failed"),
-        ("completed", "retry"),
-        ("completed", "delivered"),
-    ]
-
-
-async def test_a_receiver_that_never_answers_holds_up_no_other(receiver, records, start):
-    webhooks = await start(timeout=30)
-    async with Receiver("127.0.0.2") as tarpit:
-        tarpit.open.clear()
-        for number in range(150):
-            webhooks.complete(await save(records, tarpit.url, f"slow{number}"))
-        await until(lambda: tarpit.most_at_once == 32)
-        webhooks.complete(delivery := await save(records, receiver.url))
-        began = asyncio.get_running_loop().time()
-        await state(records, delivery, "delivered")
-        assert asyncio.get_running_loop().time() - began < 5
-        assert tarpit.most_at_once == 32
 
 
 async def test_an_owners_slow_webhooks_leave_a_host_to_others(receiver, records, start):

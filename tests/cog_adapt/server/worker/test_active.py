@@ -1,17 +1,14 @@
 """What a prediction under way says, and which one code belongs to."""
 
 import contextvars
-import os
-import subprocess
 import threading
 import time
 
 import pytest
 
-from cog_adapt.server.protocol import Finished, Log, Run
+from cog_adapt.server.protocol import Log, Run
 from cog_adapt.server.worker import active
 from cog_adapt.server.worker.active import (
-    NO_PREDICTION,
     ActivePrediction,
     current,
     find_active,
@@ -47,11 +44,6 @@ def test_the_end_goes_out_after_the_unterminated_line(sent):
     assert (finished.id, finished.status, finished.is_list) == ("p", "failed", True)
     assert finished.error == "boom"
     assert 0.02 <= finished.predict_time < 0.2
-
-
-def test_an_end_is_one_value_without_an_error_if_nothing_else_is_said(sent):
-    sent.prediction().end("succeeded")
-    assert sent.sent == [Finished("p", "succeeded", False, None, sent.sent[0].predict_time)]
 
 
 def test_it_is_running_from_its_beginning_to_its_end(sent):
@@ -94,21 +86,3 @@ def test_a_thread_belongs_to_the_only_one_that_runs(sent):
     assert found() is None
     one.end("succeeded")
     assert found() is two
-
-
-def test_what_is_marked_as_outside_belongs_to_none(sent):
-    sent.prediction().begin()
-    context = contextvars.copy_context()
-    context.run(current.set, NO_PREDICTION)
-    assert context.run(find_active) is None
-
-
-def test_processes_from_before_are_not_its_own(sent):
-    with subprocess.Popen(["sleep", "60"]) as process:
-        prediction = sent.prediction()
-        prediction.begin()
-        process.kill()
-    assert process.pid in prediction.children_before
-    assert os.getpid() not in prediction.children_before
-    assert not prediction.interruption.requested
-    assert prediction.metric_types == {}

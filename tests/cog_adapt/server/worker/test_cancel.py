@@ -36,23 +36,6 @@ def cancel_after_start(model, code, *, wait_for=None):
     return Reports(heard + model.hear_until(Finished))
 
 
-def test_a_loop_is_interrupted(model):
-    reports = cancel_after_start(model, SPIN)
-    assert reports.status == "canceled"
-    assert reports.error is None
-
-
-def test_the_exception_is_cogs_and_cleanup_prints_are_kept(model):
-    reports = cancel_after_start(
-        model,
-        "try:\n  print('go')\n  while True: pass\nexcept Exception: print('no')\n"
-        "except cog.CancelationException:\n  print('cleaned up', end='')\n  raise",
-        wait_for=Log,
-    )
-    assert reports.status == "canceled"
-    assert reports.logs == "go\ncleaned up"
-
-
 def test_a_run_that_swallows_it_is_canceled_all_the_same_and_keeps_its_output(model):
     reports = cancel_after_start(
         model,
@@ -71,23 +54,6 @@ def test_a_run_that_makes_another_error_of_it_is_canceled(model):
 
 def test_a_run_may_cancel_itself(model):
     assert model.run(code="raise cog.CancelationException").status == "canceled"
-
-
-def test_a_generator_is_closed(model):
-    code = """
-def numbers():
-    try:
-        while True:
-            yield 1
-            time.sleep(0.001)
-    finally:
-        print("closed")
-out = numbers()
-"""
-    reports = cancel_after_start(model, code, wait_for=Output)
-    assert reports.status == "canceled"
-    assert reports.logs == "closed\n"
-    assert reports.finished.is_list
 
 
 def test_a_generator_that_swallows_it_is_not_resumed(model):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from cog_adapt.server.egress import DownloadError, EgressError
+from cog_adapt.server.egress import DownloadError
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.downloads import Downloads, InputFiles, file_name
@@ -51,16 +51,6 @@ def test_a_new_file_is_empty_and_named_after_the_process_and_the_url(downloads, 
     assert downloads.new_file("a.png") != path
 
 
-def test_what_is_behind_a_url_is_fetched_by_the_callers_name(downloads, folder, httpserver):
-    httpserver.expect_request("/x").respond_with_data("content")
-    url = httpserver.url_for("/x")
-    downloads.fetch(url, folder / "x", downloads.new_transfer())
-    downloads.fetch("data:,data", folder / "data", downloads.new_transfer())
-    assert (folder / "x").read_bytes() == b"content"
-    assert (folder / "data").read_bytes() == b"data"
-    assert {request.headers["User-Agent"] for request, _ in httpserver.log} == {"agent/1"}
-
-
 def test_more_than_the_limit_is_refused(downloads, folder, httpserver):
     httpserver.expect_request("/x").respond_with_data("x" * 11)
     url = httpserver.url_for("/x")
@@ -68,29 +58,6 @@ def test_more_than_the_limit_is_refused(downloads, folder, httpserver):
         downloads.fetch(url, folder / "x", downloads.new_transfer())
     with pytest.raises(InputError, match="more than 10 bytes"):
         downloads.fetch("data:," + "x" * 11, folder / "x", downloads.new_transfer())
-
-
-def test_an_address_that_is_not_allowed_is_not_reached(folder, httpserver):
-    closed = Downloads(WorkerConfig("predict.py"))
-    with pytest.raises(EgressError):
-        closed.fetch(httpserver.url_for("/x"), folder / "x", closed.new_transfer())
-    assert not httpserver.log
-
-
-def test_each_url_has_a_file_in_the_same_order(files, httpserver):
-    httpserver.expect_request("/a.txt").respond_with_data("a")
-    fetches = files.start([httpserver.url_for("/a.txt"), "data:text/plain,b"])
-    assert len(fetches) == 2
-    wait_for(files)
-    assert [path.read_text() for path in files.paths] == ["a", "b"]
-    assert [path.name[-5:] for path in files.paths] == ["a.txt", "e.txt"]
-    assert all(fetch.done() for fetch in fetches)
-
-
-def test_a_file_that_cannot_be_had_is_raised_where_it_is_waited_for(files):
-    files.start(["data:,a", "data:no comma"])
-    with pytest.raises(InputError, match="no comma"):
-        wait_for(files)
 
 
 def test_the_waiting_ends_when_it_is_asked_to(files, downloads, monkeypatch):
@@ -225,12 +192,6 @@ def test_a_file_is_named_as_its_url(url, name):
     assert file_name(url) == name
 
 
-def test_a_long_name_is_cut_and_keeps_its_extension():
-    name = file_name("http://h/" + "ä" * 150 + ".png")
-    assert len(name.encode()) <= 200
-    assert name.endswith("ä~.png")
-
-
 @pytest.mark.parametrize(
     ("name", "kept"),
     [
@@ -238,17 +199,8 @@ def test_a_long_name_is_cut_and_keeps_its_extension():
         ("x" * 201, "x" * 199 + "~"),
         ("x" * 200 + ".png", "x" * 195 + "~.png"),
         ("x." + "y" * 300, "~." + "y" * 198),
+        ("ä" * 150 + ".png", "ä" * 97 + "~.png"),
     ],
 )
 def test_a_name_has_200_bytes_at_most(name, kept):
     assert file_name(f"http://h/{name}") == kept
-
-
-def test_a_name_goes_by_the_type_or_is_a_text():
-    assert file_name("data:image/png;x=y,xx") == "file.png"
-    assert file_name("data:,xx") == "file.txt"
-
-
-def test_what_is_no_url_is_refused():
-    with pytest.raises(InputError, match=r"^'http://\[x/' is no URL: .* Correct it\.$"):
-        file_name("http://[x/")

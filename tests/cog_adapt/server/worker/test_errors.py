@@ -15,14 +15,11 @@ from cog_adapt.server.worker.errors import (
     Outcome,
     RunError,
     calling_user,
-    describe_error,
     encoding_output,
     failure,
     is_callers,
     reading_inputs,
 )
-from cog_adapt.server.worker.outputs import NumberError
-from cog_adapt.server.worker.uploads import UploadError
 
 
 @pytest.fixture
@@ -55,18 +52,6 @@ def test_other_errors_pass_the_reading_of_inputs(error):
     with pytest.raises(type(error)) as caught, reading_inputs():
         raise error
     assert caught.value is error
-
-
-@pytest.mark.parametrize("error", [ValueError("boom"), SystemExit("boom")])
-def test_what_the_users_code_raises_is_told_by_stage_and_logged(active, logs, error):
-    with pytest.raises(RunError) as caught, calling_user("Training failed", active):
-        raise error
-    name = type(error).__name__
-    assert str(caught.value) == f"Prediction failed: Training failed: {name}: boom"
-    (log,) = logs
-    assert log.source == "stderr"
-    assert log.data.startswith("Traceback (most recent call last):\n")
-    assert log.data.endswith(f"{name}: boom\n")
 
 
 class Marked(ValueError):
@@ -125,35 +110,6 @@ def test_the_traceback_begins_at_the_users_code_if_there_is_any(active, logs, ca
     assert f'{first}", line' in lines[1]
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (NumberError("nan"), "Prediction failed: Failed to parse output JSON: nan"),
-        (UploadError("status 500"), "Failed to upload output: status 500"),
-        (OSError("gone"), "Prediction failed: Failed to process output: OSError: gone"),
-        (TypeError("x"), "Prediction failed: Failed to serialize output item: TypeError: x"),
-        (ValueError("x"), "Prediction failed: Failed to serialize output item: ValueError: x"),
-    ],
-)
-def test_an_output_that_is_none_is_told_by_what_went_wrong(error, reason):
-    with pytest.raises(RunError) as caught, encoding_output("output item"):
-        raise error
-    assert str(caught.value) == reason
-
-
 def test_a_cancel_passes_the_encoding_of_outputs():
     with pytest.raises(CancelationException), encoding_output("output"):
         raise CancelationException
-
-
-def test_an_error_is_its_class_and_message_whatever_that_is():
-    class Odd(Exception):
-        def __str__(self):
-            raise RuntimeError
-
-    assert describe_error(Odd()).endswith(".<locals>.Odd: <exception str() failed>")
-    assert describe_error(ValueError("\ud800")) == "ValueError: \\ud800"
-
-
-def test_an_outcome_is_one_value_without_an_error_unless_said():
-    assert Outcome("canceled") == Outcome("canceled", is_list=False, error=None)

@@ -61,12 +61,6 @@ def test_files_are_removed_after_a_failure_too(model):
     assert not os.path.exists(path)
 
 
-def test_a_file_that_is_too_large_is_refused(model, httpserver):
-    httpserver.expect_request("/large").respond_with_data("x" * 10_001)
-    assert "more than 10000 bytes" in model.run(path=httpserver.url_for("/large")).error
-    assert "10,000 bytes" in model.run(path="data:text/plain," + "x" * 10_001).error
-
-
 def test_an_address_that_is_not_allowed_is_refused(launch, httpserver):
     model = launch(SOURCE)
     httpserver.expect_request("/secret").respond_with_data("secret")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cog_adapt.server.worker.lines import Lines, encodable
+from cog_adapt.server.worker.lines import Lines
 
 
 @pytest.fixture
@@ -52,15 +52,3 @@ def test_the_end_hands_on_what_waits_in_both(lines, sent):
     lines.close()
     lines.close()
     assert sent == [("stdout", "out"), ("stderr", "err")]
-
-
-def test_a_lone_surrogate_is_handed_on_as_its_escape(lines, sent):
-    lines.write("stdout", "\ud800é\n")
-    assert sent == [("stdout", "\\ud800é\n")]
-
-
-@pytest.mark.parametrize(
-    ("text", "encoded"), [("", ""), ("a\n", "a\n"), ("é😀", "é😀"), ("a\udc80", "a\\udc80")]
-)
-def test_only_surrogates_are_changed(text, encoded):
-    assert encodable(text) == encoded

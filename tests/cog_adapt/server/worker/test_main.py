@@ -145,19 +145,6 @@ def test_a_setup_that_fails_its_self_test_tells_what_that_found(launch):
     assert failed == SetupFailed("ValueError: no gradient", b'{"passed":false,"reports":[]}')
 
 
-def test_a_setup_that_fails_is_told_in_one_line_and_the_process_waits_for_its_stop(launch):
-    front = launch("import sys\nsys.stdout.write('tail')\nraise ValueError('a\\n b')", ready=False)
-    heard = front.hear_until(Ready, SetupFailed)
-    assert heard[-1] == SetupFailed("ValueError: a b")
-    logs = "".join(log.data for log in heard[:-1])
-    assert logs.endswith("tail")
-    assert "Traceback" in logs
-    assert front.process.is_alive()
-    front.close()
-    front.process.join(SECONDS)
-    assert front.process.exitcode == 1
-
-
 def test_it_answers_and_takes_cancels_while_it_sets_up(launch, tmp_path):
     gate = tmp_path / "gate"
     source = f"""
@@ -240,15 +227,3 @@ def test_a_front_that_says_what_is_no_request_is_left(launch):
     front.socket.sendall(to_frame(Health()))
     front.process.join(SECONDS)
     assert front.process.exitcode == 1
-
-
-def test_setup_prints_its_last_line_before_it_is_ready(launch):
-    front = launch(
-        "import sys\nclass Runner:\n"
-        "  def setup(self): sys.stdout.write('tail')\n"
-        "  def run(self) -> str: return ''\n"
-        "  def healthcheck(self): return True\n",
-        ready=False,
-    )
-    *_, log, ready = front.hear_until(Ready, SetupFailed)
-    assert (log, ready) == (SetupLog("stdout", "tail"), Ready(None, has_healthcheck=True))

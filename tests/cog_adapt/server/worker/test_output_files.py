@@ -1,5 +1,6 @@
 """The files that a run puts out: what it made in the temporary folder goes with it."""
 
+import functools
 import os
 import tempfile
 import time
@@ -178,14 +179,19 @@ async def run(where: str, how: str = "path", times: int = 1) -> AsyncIterator[co
 SENT = "data:text/plain;base64,Y29udGVudA=="
 
 
+@pytest.fixture(scope="module")
+def runs(launch):
+    """A process of each kind of run, started by the first test that asks for it."""
+    return functools.cache(lambda kind: launch(WHERE + SOURCES[kind], reference="predictor.py:run"))
+
+
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("times", [1, 3])
 def test_each_kind_of_run_sends_every_use_of_a_file_and_then_removes_it(
-    launch, tmp_path_factory, kind, times
+    runs, tmp_path_factory, kind, times
 ):
-    front = launch(WHERE + SOURCES[kind], reference="predictor.py:run")
     path = tmp_path_factory.mktemp("out") / "a.txt"
-    output = front.run(where=str(path), times=times).output
+    output = runs(kind).run(where=str(path), times=times).output
     output = output if isinstance(output, list) else [output]
     assert set(output) == {SENT}
     assert len(output) == times * (2 if kind == "generator" else 1)
@@ -193,10 +199,9 @@ def test_each_kind_of_run_sends_every_use_of_a_file_and_then_removes_it(
 
 
 @pytest.mark.parametrize(("how", "stays"), [("dict", False), ("nan", False), ("fail", True)])
-def test_a_failed_run_loses_what_it_had_put_out(launch, tmp_path_factory, how, stays):
-    front = launch(WHERE + SOURCES["sync"], reference="predictor.py:run")
+def test_a_failed_run_loses_what_it_had_put_out(runs, tmp_path_factory, how, stays):
     path = tmp_path_factory.mktemp("out") / "a.txt"
-    front.run(where=str(path), how=how)
+    runs("sync").run(where=str(path), how=how)
     assert path.exists() is stays
 
 

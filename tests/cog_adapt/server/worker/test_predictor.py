@@ -1,10 +1,8 @@
 """What happens until a model process is READY, or is not."""
 
-import asyncio
 import json
 import sys
 import textwrap
-from typing import Any
 
 import pytest
 
@@ -61,7 +59,7 @@ def test_the_description_comes_before_setup(launch):
     [
         ("import nothing_like_it", "ModuleNotFoundError: No module named 'nothing_like_it'"),
         ("import sys; sys.exit(4)", "SystemExit: 4"),
-        ("x = ", "SyntaxError: invalid syntax (predictor.py, line 2)"),
+        ("x = ", "SyntaxError: invalid syntax (predictor.py, line 3)"),
         ("class Other: pass", "ConfigError: predictor.py has no Runner or Predictor"),
         ("class Runner:\n def run(self): pass\n def predict(self): pass", "ConfigError: Runner"),
         ("class Runner:\n def run(self, x) -> str: pass", "ConfigError: input 'x'"),
@@ -78,36 +76,16 @@ def test_the_description_comes_before_setup(launch):
     ],
 )
 def test_a_failure_is_told_in_one_line_after_its_traceback(launch, source, error):
-    front = launch(f"print('printed')\n{source}", ready=False)
+    front = launch(f"print('printed')\nprint('tail', end='')\n{source}", ready=False)
     answer = front.set_up()
     assert isinstance(answer, SetupFailed)
     assert answer.error.startswith(error)
     assert "\n" not in answer.error
     if "SyntaxError" not in error:
         assert front.setup_logs.startswith("printed\n")
+        assert front.setup_logs.endswith("tail")
     assert "Traceback (most recent call last)" in front.setup_logs
     assert front.process.is_alive()
-
-
-def test_concurrency_needs_an_async_run(launch):
-    front = launch(f"class Runner:\n  @staticmethod\n  {FINE.strip()}", ready=False, concurrency=2)
-    assert "ConfigError: concurrency is 2, but Runner.run is not async" in front.set_up().error
-
-
-@pytest.mark.parametrize(("weights", "seen"), [("http://x/w", "http://x/w"), ("", None)])
-def test_setup_gets_cog_weights_as_they_are(launch, monkeypatch, weights, seen):
-    monkeypatch.setenv("COG_WEIGHTS", weights)
-    front = launch("""
-        import cog
-
-        class Runner:
-            def setup(self, weights: cog.Path | None):
-                self.weights = weights
-
-            def run(self) -> str:
-                return repr(self.weights)
-    """)
-    assert front.run().output == repr(seen)
 
 
 def test_the_other_reference_is_described_and_not_set_up(launch):
@@ -163,15 +141,6 @@ def load(tmp_path, monkeypatch):
     return make
 
 
-def test_a_function_serves_itself(load):
-    predictor = load(FINE + "run.healthcheck = print", reference="predicted.py:run")
-    predictor.set_up(None)
-    assert predictor.instance is predictor.function
-    assert predictor.function(3) == 3
-    assert predictor.healthcheck is None
-    assert (predictor.kind, predictor.is_async, predictor.concurrency) == ("predict", False, 1)
-
-
 def test_a_class_is_instantiated_by_setup_alone(load):
     predictor = load("""
         class Predictor:
@@ -192,22 +161,6 @@ def test_a_class_is_instantiated_by_setup_alone(load):
     assert predictor.function(3) == 4
     assert predictor.healthcheck() == "well"
     assert [each.name for each in predictor.inputs.parameters] == ["x"]
-
-
-@pytest.mark.parametrize(
-    ("source", "is_async"),
-    [
-        ("def run() -> str: ...", False),
-        ("def run() -> Iterator[str]: yield ''", False),
-        ("async def run() -> str: ...", True),
-        ("async def run() -> AsyncIterator[str]: yield ''", True),
-    ],
-)
-def test_it_is_seen_how_the_function_runs(load, source, is_async):
-    predictor = load(
-        f"from typing import AsyncIterator, Iterator\n{source}", reference="predicted.py:run"
-    )
-    assert predictor.is_async == is_async
 
 
 CONCURRENT = "import cog\n@cog.concurrent(max=3)\nasync def run() -> str: ..."
@@ -252,33 +205,3 @@ def test_each_kind_is_described_as_itself(load, kind):
         if named or kind == "train":
             assert list(schemas["TrainingInput"]["properties"]) == ["b"]
         assert ("TrainingInput" in schemas) == (named is not None or kind == "train")
-
-
-def test_an_own_signature_that_cog_does_not_take_is_an_error(load):
-    with pytest.raises(ConfigError, match="input 'x' of run"):
-        load("def run(x): pass", reference="predicted.py:run").describe()
-
-
-def test_an_async_setup_runs_on_the_loop_of_the_runs(load):
-    predictor = load("""
-        class Runner:
-            async def setup(self): self.ready = True
-            def run(self) -> str: ...
-    """)
-    coroutines: list[Any] = []
-    predictor.set_up(coroutines.append)
-    (coroutine,) = coroutines
-    asyncio.run(coroutine)
-    assert predictor.instance.ready
-
-
-def test_a_setup_without_weights_gets_none(load, monkeypatch):
-    monkeypatch.setenv("COG_WEIGHTS", "w")
-    predictor = load("""
-        class Runner:
-            def setup(self): self.ready = True
-            def run(self) -> str: ...
-    """)
-    predictor.set_up(pytest.fail)
-    assert predictor.instance.ready
-    assert predictor.healthcheck is None

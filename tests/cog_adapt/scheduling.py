@@ -1,0 +1,32 @@
+"""A plugin of pytest: tests that share a server run one after another, in one process."""
+
+import re
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+CONTRACT = "tests/cog_adapt/contract/"
+FOLDERS = ("tests/cog_adapt/replicate/",)
+_FLAVOURED = re.compile(r"\[(coglet|mirror-strict|mirror)\b")
+
+
+def unit_of(nodeid: str) -> str:
+    """Return what one process runs as a whole: a flavour of the contract, a folder, or a file."""
+    flavour = _FLAVOURED.search(nodeid)
+    if flavour and nodeid.startswith(CONTRACT):
+        return CONTRACT + flavour[1]
+    folder = next((each for each in FOLDERS if nodeid.startswith(each)), None)
+    return folder or nodeid.partition("::")[0]
+
+
+class ByServer(LoadFileScheduling):
+    """Tests whose servers live for more than a file are not divided by files."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServer:
+    """Return what divides the tests among the processes."""
+    return ByServer(config, log)

@@ -1,0 +1,22 @@
+"""Which tests one process runs as a whole."""
+
+import pytest
+
+from tests.cog_adapt.scheduling import unit_of
+
+CONTRACT = "tests/cog_adapt/contract"
+
+
+@pytest.mark.parametrize(
+    ("test", "unit"),
+    [
+        (f"{CONTRACT}/test_cancel.py::test_a[mirror-x]", f"{CONTRACT}/mirror"),
+        (f"{CONTRACT}/test_health.py::test_b[mirror]", f"{CONTRACT}/mirror"),
+        (f"{CONTRACT}/test_health.py::test_b[mirror-strict-1]", f"{CONTRACT}/mirror-strict"),
+        (f"{CONTRACT}/test_differences.py::test_c", f"{CONTRACT}/test_differences.py"),
+        ("tests/cog_adapt/replicate/test_traps.py::test_d", "tests/cog_adapt/replicate/"),
+        ("tests/cog_adapt/test_streams.py::test_e[mirror]", "tests/cog_adapt/test_streams.py"),
+    ],
+)
+def test_tests_that_share_servers_are_one_unit(test, unit):
+    assert unit_of(test) == unit
