@@ -10,6 +10,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -85,7 +86,7 @@ def main() -> None:
     """Print a row for each picture."""
     for name, content in largest():
         try:
-            found = [measured(lambda content=content: pixels_of(content)) for _ in range(_REPEATS)]
+            found = [measured(partial(pixels_of, content)) for _ in range(_REPEATS)]
         except ValueError as error:
             print(f"| {name} | refused: {str(error)[:60]} | |")
             continue

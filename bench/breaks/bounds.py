@@ -148,6 +148,20 @@ BREAKS = (
         _INPUTS,
     ),
     Break(
+        "what is decoded quickly waits for what is slow",
+        f"{_RUNNER}/task/decoding.py",
+        "return (QUICK, ALL) if tells_quick_inputs(task) else (ALL,)",
+        "return (ALL,)",
+        _INPUTS,
+    ),
+    Break(
+        "a picture's row may have any length",
+        "examples/image/pictures.py",
+        "if max(width, height) > MOST_SIDE:",
+        "if max(width, height) < 0:",
+        _PICTURES,
+    ),
+    Break(
         "a text for a tokenizer may have any length",
         f"{_RUNNER}/task/input_sizes.py",
         "if size > task.max_characters and not decodes(task):",

@@ -155,7 +155,7 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     try:
         pair = yield from _encoded(start, chosen)
         if _are_parts(pair[0], start.training.limit.tokens):
-            chosen, pair = chosen[:2], _first_two(*pair)
+            chosen, pair = chosen[:2], _first_two(pair)
         together = _losses(start, replica=replica, chosen=chosen, pair=pair)
         each = list[Tensor]()
         for position in chosen:
@@ -183,7 +183,8 @@ def _are_parts(batch: Batch, tokens: int) -> bool:
     return all(cost_of({name: each[row] for name, each in batch.items()}) > tokens for row in rows)
 
 
-def _first_two(batch: Batch, targets: Tensor) -> tuple[Batch, Tensor]:
+def _first_two(pair: tuple[Batch, Tensor]) -> tuple[Batch, Tensor]:
+    batch, targets = pair
     return {name: each[:2] for name, each in batch.items()}, targets[:2]
 
 

@@ -10,10 +10,9 @@ import torch
 from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed, longest_of
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.model.input_decoder import QUICK, threads_of
 from cog_adapt.runner.scheduling.elsewhere import Elsewhere
 from cog_adapt.runner.scheduling.held_memory import HeldMemory
-from cog_adapt.runner.task.decoding import are_decoded, decoding_examples
+from cog_adapt.runner.task.decoding import QUICK, are_decoded, decoding_examples, threads_of
 from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import free_memory
 

@@ -19,16 +19,17 @@ from cog_adapt.runner.scheduling.giving_way import giving_way
 from cog_adapt.runner.scheduling.scheduler import Scheduler
 from cog_adapt.runner.scheduling.tickets import Ticket
 from cog_adapt.runner.task.decoding import (
+    QUICK,
     are_decoded,
     check_decoding,
     decoding_inputs,
     opens_no_file,
+    threads_of,
 )
 from cog_adapt.runner.task.errors import named
-from cog_adapt.runner.task.task import Task, decodes, tells_quick_inputs
+from cog_adapt.runner.task.task import Task
 
 AT_ONCE = 32  # inputs of a request that are decoded before the first is answered
-QUICK, ALL = "decode-quick", "decode"  # names of threads
 
 
 class InputDecoder:
@@ -101,13 +102,6 @@ class InputDecoder:
     def _submit(self, name: str, query: Query) -> Ticket[list[Any]]:
         work = _decoded(self._task, query.inputs, only_quick=name == QUICK)
         return self.threads[name].submit_short(work, query.owner)
-
-
-def threads_of(task: Task) -> tuple[str, ...]:
-    """Return the names of the threads that decode a task's inputs, the quick inputs' first."""
-    if not decodes(task):
-        return ()
-    return (QUICK, ALL) if tells_quick_inputs(task) else (ALL,)
 
 
 def _checked(task: Task, inputs: Sequence[Any], examples: Sequence[Example]) -> None:

@@ -1,7 +1,7 @@
 """Inputs that a task decodes before it encodes them, and examples with decoded inputs.
 
 Digests and features are keyed by the input as it was sent, so both forms are kept together. This
-module knows no thread and no model.
+module knows no model, and of threads their names.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -12,8 +12,9 @@ from typing import Any
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.task.task import Batch, Task, decodes
+from cog_adapt.runner.task.task import Batch, Task, decodes, tells_quick_inputs
 
+QUICK, ALL = "decode-quick", "decode"  # names of threads
 _SHORT = 2**16
 
 
@@ -41,6 +42,13 @@ class Decoded:
 def are_decoded(inputs: Iterable[Any]) -> bool:
     """Return whether all inputs are decoded."""
     return all(isinstance(each, Decoded) for each in inputs)
+
+
+def threads_of(task: Task) -> tuple[str, ...]:
+    """Return the names of the threads that decode a task's inputs, the quick inputs' first."""
+    if not decodes(task):
+        return ()
+    return (QUICK, ALL) if tells_quick_inputs(task) else (ALL,)
 
 
 def opens_no_file(task: Task, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from cog_adapt.server.api.body import Inputs, RequestBody, fit_inputs, read_body
+from cog_adapt.server.api.body import Inputs, RequestBody, count_of, fit_inputs, read_body
 from cog_adapt.server.errors import BodyError, JsonError, MediaTypeError, ShapeError
 from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import InputValidator
@@ -185,7 +185,7 @@ def _judged(content: bytes, job: ReadingJob) -> Iterator[bytes | memoryview]:
 
 
 def _judge(content: bytes, job: ReadingJob) -> tuple[_Verdict, Inputs | None]:
-    if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+    if sum(count_of(content, mark) for mark in (b",", b"[", b"{")) > _MOST_VALUES:
         raise ShapeError(
             f"The body has more than {_MOST_VALUES:,} commas and brackets. Send less at once, or "
             "large texts as files."

@@ -132,7 +132,7 @@ def noting(sizes, call):
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P"])
 def test_a_large_picture_is_converted_a_part_at_a_call_to_the_same_pixels(monkeypatch, mode):
-    file, sizes = io.BytesIO(), []
+    file, sizes = io.BytesIO(), list[int]()
     Image.effect_noise((1_700, 1_300), 90).convert(mode).save(file, "PNG")
     with Image.open(io.BytesIO(file.getvalue())) as picture:
         whole = np.asarray(picture.convert("RGB").resize((224, 224)))

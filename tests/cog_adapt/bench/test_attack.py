@@ -6,7 +6,9 @@ import pytest
 
 from bench.attack.asking import LIMITS
 from bench.attack.busy import ADAPTATIONS, MOST_STEPS, late_busy, measure_busy
+from bench.attack.kinds import measure_kinds
 from bench.attack.neighbours import LIMIT_MS, late_neighbours, measure_neighbours
+from bench.attack.picture_calls import measured
 from bench.attack.values import of_any_type, of_fields, of_type
 from bench.attack.walk import QUICK, attacks, measure
 from bench.attack.work import KINDS
@@ -65,6 +67,17 @@ def test_while_the_real_model_is_busy_another_waits_for_its_running_tick():
     assert late_busy(row) == []
     assert late_busy(row | {"most steps waited": MOST_STEPS + 1})
     assert late_busy(row | {"watched pieces": 0})
+
+
+def test_no_kind_is_served_for_rows_that_nobody_wants():
+    assert measure_kinds(0.1, few=True, only=["no such row"]) == []
+
+
+def test_the_longest_call_in_c_is_named():
+    whole, longest = measured(lambda: (len("a"), sorted(range(300_000, 0, -1), key=str)))
+    assert longest.name == "sorted"
+    assert longest.milliseconds > 0
+    assert whole > 0
 
 
 def test_values_are_of_the_size_that_is_asked_for():

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from cog_adapt.server.api.body import MOST_LEVELS, check_id, fit_inputs, read_body
+from cog_adapt.server.api.body import MOST_LEVELS, check_id, count_of, fit_inputs, read_body
 from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.errors import BodyError, InvalidRequest
 from cog_adapt.server.schema.openapi import openapi_schema
@@ -86,6 +86,21 @@ def test_ids_that_are_not(name):
 def nested(levels):
     """A body of so many levels."""
     return b'{"input":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+
+@pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 5_000])
+def test_bytes_are_counted_whether_they_are_few_or_many(count):
+    content = b"a" + b",ab" * count
+    assert count_of(content, b",") == content.count(b",") == count
+
+
+def test_a_key_counts_once_though_the_inputs_begin_as_another_member_does():
+    long = "a" * 1_000
+    other, inputs = (json.dumps({"text": long + end, "id": "b"}) for end in "bc")
+    twice = f'{{"other":{other},"input":{inputs},"id":"c"'
+    assert read(f"{twice}}}".encode()).id == "c"
+    with pytest.raises(BodyError, match="duplicate field `id`"):
+        read(f'{twice},"id":"d"}}'.encode())
 
 
 def test_objects_count_as_levels_too():
