@@ -64,7 +64,7 @@ class WithSharedValues(Net):
         self.notes: list[int] = []
         self.options = {"scale": 2}
         self.fc.notes, self.fc.options = self.notes, self.options
-        self.fc.own_table = self.fc._parameters
+        self.fc.own_table = vars(self.fc)["_parameters"]
 
     def forward(self, x):
         self.notes.append(len(x))
