@@ -242,13 +242,14 @@ def main(given: Sequence[str]) -> None:
         }
         print(json.dumps(facts), file=answers)
         for line in sys.stdin:
-            request = json.loads(line)
-            flight = made[request["memory"]]
-            if "turn" in request:
-                found: Mapping[str, float] = asdict(turn(flight, **request["turn"]))
-            else:
-                found = profile(flight, **request["profile"])
-            print(json.dumps(found), file=answers)
+            print(json.dumps(_answered(made, json.loads(line))), file=answers)
+
+
+def _answered(made: Mapping[str, InFlight], request: Mapping[str, Any]) -> Mapping[str, float]:
+    flight = made[request["memory"]]
+    if "turn" in request:
+        return asdict(turn(flight, **request["turn"]))
+    return profile(flight, **request["profile"])
 
 
 if __name__ == "__main__":

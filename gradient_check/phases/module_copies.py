@@ -85,7 +85,6 @@ def _has_own_way(module: nn.Module) -> bool:
 
 def _add_empty_tables(module: nn.Module, memo: Memo) -> None:
     """Add copies of the empty registries of all parts, over each of which `deepcopy` takes long."""
-    for part in module.modules():
-        for table in vars(part).values():
-            if type(table) in _TABLES and not table and id(table) not in memo:
-                memo[id(table)] = type(table)()
+    values = (value for part in module.modules() for value in vars(part).values())
+    for table in (value for value in values if type(value) in _TABLES and not value):
+        memo.setdefault(id(table), type(table)())

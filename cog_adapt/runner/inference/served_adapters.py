@@ -45,7 +45,7 @@ class ReadyAdapter:
     def part(self, place: str) -> nn.Module:
         """Return the module's part of that name; the rest of the module is made only if needed."""
         if place not in self._parts:
-            part = serving_part(self.template, place, self.tensors, self.scales)
+            part = serving_part(self.template, place, self.tensors, scales=self.scales)
             self._parts[place] = self.module.get_submodule(place) if part is None else part
         return self._parts[place]
 

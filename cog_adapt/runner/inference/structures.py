@@ -62,20 +62,28 @@ class Structures:
         Pairs on `nn.Linear` and at most one head can be shared: the module with the tensors whose
         names match the regex. An adapter that replaces any other tensor runs alone.
         """
-        pairs, heads = set(), set()
-        for name in adapter.tensors:
-            place, _, leaf = name.rpartition(".")
-            if leaf in (LORA_A, LORA_B) and place in self._linear:
-                rank = _rank(adapter, place)
-                if rank is None:
-                    return None
-                pairs.add((place, rank, adapter.scales.get(place, SCALE)))
-            elif place and self._head.fullmatch(name) and name not in self._tied:
-                heads.add(place)
-            else:
-                return None
+        adapted = {place for place in map(self._adapted_layer, adapter.tensors) if place}
+        ranks = {place: _rank(adapter, place) for place in adapted}
+        others = [name for name in adapter.tensors if not self._adapted_layer(name)]
+        heads = {name.rpartition(".")[0] for name in others}
         tops = [place for place in heads if not any(place.startswith(f"{top}.") for top in heads)]
-        return Structure(tuple(sorted(pairs)), "".join(tops)) if len(tops) <= 1 else None
+        if len(tops) > 1 or not all(map(self._is_of_head, others)):
+            return None
+        pairs = [
+            (place, rank, adapter.scales.get(place, SCALE))
+            for place, rank in sorted(ranks.items())
+            if rank is not None
+        ]
+        return Structure(tuple(pairs), "".join(tops)) if len(pairs) == len(ranks) else None
+
+    def _adapted_layer(self, name: str) -> str:
+        """Return the linear layer to whose pair a tensor belongs; "" if to none."""
+        place, _, leaf = name.rpartition(".")
+        return place if leaf in (LORA_A, LORA_B) and place in self._linear else ""
+
+    def _is_of_head(self, name: str) -> bool:
+        inner = "." in name and self._head.fullmatch(name) is not None
+        return inner and name not in self._tied
 
 
 def _rank(adapter: Adapted, place: str) -> int | None:

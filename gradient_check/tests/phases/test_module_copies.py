@@ -33,6 +33,9 @@ WIDTH = 8
 class Net(nn.Module):
     """Two layers with a head, and what an odd module may have beside."""
 
+    fc: Any
+    head: Any
+
     def __init__(self) -> None:
         super().__init__()
         self.fc = nn.Linear(WIDTH, WIDTH)
@@ -56,14 +59,17 @@ class WithTensors(Net):
         return super().forward(x * self.by_name["scale"] + self.offsets[0])
 
 
-class WithSharedLists(Net):
+class WithSharedValues(Net):
     def more(self):
-        self.notes = self.fc.notes = []
-        self.own_table = self._parameters
+        self.notes: list[int] = []
+        self.options = {"scale": 2}
+        self.fc.notes, self.fc.options = self.notes, self.options
+        self.fc.own_table = vars(self.fc)["_parameters"]
 
     def forward(self, x):
         self.notes.append(len(x))
-        return super().forward(x) + len(self.fc.notes)
+        self.options["scale"] += 1
+        return super().forward(x) * self.fc.options["scale"] + len(self.fc.notes)
 
 
 class WithHiddenModules(Net):
@@ -105,6 +111,9 @@ def _nothing(*_):
 
 
 class WithBuffers(Net):
+    steps: Any
+    scale: Any
+
     def more(self):
         self.register_buffer("steps", torch.zeros(1))
         self.register_buffer("scale", torch.full((WIDTH,), 0.5), persistent=False)
@@ -117,6 +126,9 @@ class WithBuffers(Net):
 
 
 class WithViews(Net):
+    first: Tensor
+    second: Tensor
+
     def more(self):
         whole = torch.arange(2.0 * WIDTH)
         self.register_buffer("first", whole[:WIDTH])
@@ -151,7 +163,7 @@ class WithOwnInside(nn.Module):
 
 class WithState(Net):
     def more(self):
-        self.cache = {"a": [1]}
+        self.cache: dict[str, Any] = {"a": [1]}
 
     def __getstate__(self):
         return {**vars(self), "cache": {"left": "out"}, "temporary": {"list": [object]}}
@@ -159,6 +171,17 @@ class WithState(Net):
     def __setstate__(self, state):
         super().__setstate__(state)
         self.cache = dict(self.cache, restored=True)
+
+
+class Numbered(nn.Identity):
+    """Its state has a table that is gone after the copy."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def __getstate__(self):
+        return {**vars(self), "label": {"number": self.number}}
 
 
 class WithPairState(Net):
@@ -179,7 +202,7 @@ class WithSlots(Net):
 
 class WithReduce(Net):
     def __reduce_ex__(self, protocol):
-        return _remade, (type(self), dict(vars(self)))
+        return _remade, (type(self), vars(self) | {"is_remade": True})
 
 
 def _remade(kind, state):
@@ -272,10 +295,10 @@ class WithTables(Net):
     """Dictionaries of several kinds, nested, with keys that are no texts."""
 
     def more(self):
-        self.ordered = OrderedDict([((1, 2), [torch.ones(1)]), (None, OrderedDict())])
-        self.empty = [OrderedDict(), {}, set(), []]
+        self.ordered: Any = OrderedDict([((1, 2), [torch.ones(1)]), (None, OrderedDict())])
+        self.empty: Any = [OrderedDict(), {}, set(), []]
         self.nested = {1: {2: {"fc": self.fc}}, ("a", 1): {}}
-        self.ordered.note = "on the table"
+        vars(self.ordered)["note"] = "on the table"
 
 
 class ListOfItself(nn.ModuleList):
@@ -285,11 +308,11 @@ class ListOfItself(nn.ModuleList):
         return x
 
 
-class ReprCounting(Net):
+class InTable(Net):
     """A class in `copyreg`'s table."""
 
 
-copyreg.pickle(ReprCounting, lambda module: (_remade, (ReprCounting, dict(vars(module)))))
+copyreg.pickle(InTable, lambda module: (_remade, (InTable, vars(module) | {"is_remade": True})))
 
 
 class Halving(nn.Module):
@@ -346,6 +369,10 @@ def with_method_of_its_own() -> nn.Module:
     return net
 
 
+def numbered() -> nn.Module:
+    return nn.Sequential(*map(Numbered, range(20)), nn.Linear(WIDTH, 3))
+
+
 def lists() -> nn.Module:
     inner = nn.ModuleDict({"a": nn.Linear(WIDTH, WIDTH), "b": nn.Identity()})
     return ListOfItself([inner["a"], nn.ParameterList([torch.ones(1)]) and nn.Tanh(), inner["b"]])
@@ -354,11 +381,11 @@ def lists() -> nn.Module:
 SHAPES = {
     make.__name__: make
     for make in (
-        *(WithTensors, WithSharedLists, WithHiddenModules, WithParent, WithHooks, WithBuffers),
+        *(WithTensors, WithSharedValues, WithHiddenModules, WithParent, WithHooks, WithBuffers),
         *(WithViews, Own, WithOwnInside, WithState, WithPairState, WithSlots, WithReduce),
         *(WithArguments, Delegating, DelegatingToOwn, WithAttributes, WithConfiguration),
-        *(WithWeakReference, WithTables, ReprCounting, parametrized, weight_normed, pruned),
-        *(traced, tied, recurrent, with_method_of_its_own, lists),
+        *(WithWeakReference, WithTables, InTable, parametrized, weight_normed, pruned),
+        *(traced, tied, recurrent, with_method_of_its_own, lists, numbered),
         *(ConvNet, CachingMlp, SpectralNet, TinyTransformer),
     )
 }
@@ -387,11 +414,12 @@ def same(one: Any, other: Any, known: dict[int, tuple[Any, Any]]) -> bool:
     """
     if type(one) is not type(other):
         return False
-    if id(one) in known:
-        return known[id(one)][1] is other
     if one is other:
         return True
-    known[id(one)] = (one, other)
+    if id(one) in known or id(other) in known:
+        met = known.get(id(one))
+        return met is not None and met[0] is one and met[1] is other
+    known[id(one)] = known[id(other)] = (one, other)
     if isinstance(one, Tensor):
         like = (one.dtype, one.shape, one.requires_grad) == (
             *(other.dtype, other.shape, other.requires_grad),
@@ -419,16 +447,17 @@ def _inner(value: Any) -> Iterator[Any]:
 
 
 def _plain(value: Any) -> Any:
-    return repr(type(value)) if type(value).__repr__ is object.__repr__ else value
+    kind: Any = type(value)
+    return repr(kind) if kind.__repr__ is object.__repr__ else value
 
 
-# a GraphModule makes a class of its own for each copy
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "traced"])
+# a GraphModule makes a class of its own for each copy; `deepcopy` refuses a pruned weight
+@pytest.mark.parametrize("shape", sorted(SHAPES.keys() - {"traced", "pruned"}))
 def test_a_copy_is_that_of_deepcopy(shape):
-    template = make_template(base_of(shape))
-    own, expected = deep_copy(template, {}), copy.deepcopy(template)
+    base = base_of(shape)
+    own, expected = deep_copy(base, {}), copy.deepcopy(base)
     assert same(own, expected, {})
-    assert {*map(id, own.modules())}.isdisjoint(map(id, template.modules()))
+    assert {*map(id, own.modules())}.isdisjoint(map(id, base.modules()))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -14,6 +14,7 @@ from cog_adapt.runner.inference.prediction_part import PredictionPart
 from cog_adapt.runner.inference.sharing import FIRST_PAUSE
 from cog_adapt.runner.inference.together import TOLERANCE
 from gradient_check.phases.precision import Precision
+from gradient_check.tests.present import present
 from tests.cog_adapt.mixed import Mixed, adapter, loaded
 
 
@@ -66,7 +67,7 @@ def test_adapters_that_are_not_ready_join_a_forward_without_a_module_of_their_ow
     first, *others = ready(model, *queries[:2])
     first.run_with(others)  # compared with each adapter's own module; the next one is not
     for query in queries:
-        model.predictions.modules.served.forget(query.adapter.id)
+        model.predictions.modules.served.forget(present(query.adapter).id)
 
     def never(*_):
         pytest.fail("a module was made")

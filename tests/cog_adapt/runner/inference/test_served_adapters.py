@@ -1,5 +1,7 @@
 """The adapters that are ready: the longest unused goes first."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -90,12 +92,13 @@ def test_a_part_is_made_without_its_module_unless_it_reaches_outside(reaches):
     freeze(base)
     served = ServedAdapters(make_template(base), FP32, limit=2, most_bytes=2**20)
     one = served.get("a", lambda: adapter_of(1))
-    part = one.part("head")
+    part: Any = one.part("head")
     assert part.bias.tolist() == [1.0] * 3
     assert one.part("head") is part
     assert ("module" in vars(one)) == reaches
     x = torch.ones(2, 32 if reaches else 8)
-    assert torch.equal(part(x), one.module.head(x))
+    whole: Any = one.module
+    assert torch.equal(part(x), whole.head(x))
 
 
 def test_a_removed_adapter_is_let_go_whoever_asked_for_it(served):
