@@ -242,7 +242,7 @@ def test_a_removal_that_was_cut_off_is_finished_or_can_be_repeated(
 
     def open_dying(url):
         opened = open_objects(url)
-        opened.remove = dying(opened.remove)
+        patch.setattr(opened, "remove", dying(opened.remove))
         return opened
 
     with monkeypatch.context() as patch:
