@@ -16,17 +16,22 @@ from tests.cog_adapt.waiting import wait_for
 pytest.importorskip("obstore", reason="obstore is not installed")
 
 
-@pytest.fixture
-def begin(tmp_path):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("apart")
+
+
+@pytest.fixture(scope="module")
+def begin(folder):
     """Start servers of one database and one store, each with a local folder of its own."""
-    (tmp_path / "learner.py").write_text(textwrap.dedent(CODE))
+    (folder / "learner.py").write_text(textwrap.dedent(CODE))
     lines = [f"{who} {hashlib.sha256(key.encode()).hexdigest()}" for key, who in KEYS.items()]
-    (tmp_path / "keys").write_text("\n".join(lines))
-    env = {"API_KEYS_FILE": str(tmp_path / "keys"), "ADAPTER_STORE": f"file://{tmp_path}/far"}
+    (folder / "keys").write_text("\n".join(lines))
+    env = {"API_KEYS_FILE": str(folder / "keys"), "ADAPTER_STORE": f"file://{folder}/far"}
 
     def begun(stack, name):
-        own = env | {"WEIGHTS_DIR": str(tmp_path / name)}
-        opened = serving("mirror", tmp_path, predict="learner.py:Learner", env=own, until="up")
+        own = env | {"WEIGHTS_DIR": str(folder / name)}
+        opened = serving("mirror", folder, predict="learner.py:Learner", env=own, until="up")
         return stack.enter_context(opened)
 
     return begun
@@ -42,7 +47,7 @@ def _is_ready(server):
 
 
 @pytest.mark.timeout(300)
-def test_what_is_removed_unshared_or_named_anew_while_a_server_is_down_stays_so(begin, tmp_path):
+def test_what_is_removed_unshared_or_named_anew_while_a_server_is_down_stays_so(begin, folder):
     with ExitStack() as stack:
         here, there = (begin(stack, name) for name in ("here", "there"))
         until_ready(here, there)
@@ -68,4 +73,4 @@ def test_what_is_removed_unshared_or_named_anew_while_a_server_is_down_stays_so(
             listed = server.get("/adapters", headers=ADA).json()["results"]
             assert gone not in {each["id"] for each in listed}
             assert {each["id"]: each["name"] for each in listed} == {kept: "other", anew: "gone"}
-        assert [*tmp_path.glob(f"*/**/{gone}*")] == []
+        assert [*folder.glob(f"*/**/{gone}*")] == []

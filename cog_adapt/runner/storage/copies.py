@@ -5,6 +5,7 @@ the last word. This module keeps no tensors in memory.
 """
 
 from collections.abc import Iterable, Iterator
+from math import inf
 
 from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.runner.storage.folder import Folder
@@ -53,37 +54,43 @@ class StoreCopies:
         """
         unseen = {key for key in [*self._unseen] if place in (None, key[0])}
         for key, written in self._remote.times(place):
-            if key in unseen:
-                unseen.remove(key)
-                yield from self._compared(key, written, index)
-            elif key not in index:
-                known = self._current(key)
-                if known is not None:
-                    yield key, known
+            unseen.discard(key)
+            yield from self._of_listed(key, written, index)
         for key in unseen:
-            yield from self._compared(key, None, index)
+            yield from self._of_missing(key, index)
 
-    def _compared(
-        self, key: Key, written: float | None, index: Index
-    ) -> Iterator[tuple[Key, AdapterMetadata | None]]:
-        """Compare one copy with the store, where it was written at that time; None: it is gone."""
-        is_new = written is None and key in self._unsent
-        if not is_new and not self._is_later(key, written):
-            before, known = index.get(key), self._current(key)
-            if known is not None:
-                known = with_uses(known, before)
-                self._folder.write_metadata(key, known)
-                self._unsent.clear(key)
-                if known != before:
-                    yield key, known
-            elif written is None and self._unsent.is_copy():  # else a server is told of it
-                self._folder.remove(key)
-                yield key, None
+    def _of_listed(
+        self, key: Key, written: float, index: Index
+    ) -> Iterator[tuple[Key, AdapterMetadata]]:
+        """Read an adapter that the store has, unless it is known here as it is there."""
+        before = index.get(key)
+        if before is not None and (key not in self._unseen or self._is_later(key, written)):
+            self._unseen.discard(key)
+            return
+        known = self._current(key)
         self._unseen.discard(key)
+        if known is None:  # it was removed just now, of which a server is told
+            return
+        known = with_uses(known, before)
+        if before is not None:
+            self._folder.write_metadata(key, known)
+            self._unsent.clear(key)
+        if known != before:
+            yield key, known
 
-    def _is_later(self, key: Key, written: float | None) -> bool:
+    def _of_missing(self, key: Key, index: Index) -> Iterator[tuple[Key, AdapterMetadata | None]]:
+        """Remove a copy that the store has no more, or has not listed; one that it lacks stays."""
+        if key in self._unsent or not self._unsent.is_copy():
+            self._unseen.discard(key)
+        elif self._remote.read_metadata(key) is None:
+            self._folder.remove(key)
+            yield key, None
+        else:
+            yield from self._of_listed(key, inf, index)
+
+    def _is_later(self, key: Key, written: float) -> bool:
         """Return whether a copy's metadata was written well after the store's."""
-        return written is not None and written + _CLOCKS_DIFFER < self._folder.written_at(key)
+        return written + _CLOCKS_DIFFER < self._folder.written_at(key)
 
     def _current(self, key: Key) -> AdapterMetadata | None:
         known = self._remote.read_metadata(key)

@@ -74,8 +74,7 @@ class Tiers:
         """
         with self._lock:
             self.memory.put(key, adapter)
-        is_unsent = self._unsent is not None and key in self._unsent
-        is_new = is_unsent or not self.folder.holds(key)
+        is_new = self._unsent is not None and self._unsent.lacks(key)
         return self._write_file(key, content, index, is_new=is_new)
 
     def read(self, key: Key, index: Index) -> tuple[Adapter, Sequence[Key]]:
@@ -166,8 +165,6 @@ class Tiers:
     ) -> tuple[Path, Sequence[Key]]:
         """Write a file and evict others; without a remote store they are lost."""
         with self.folder.locked_bytes():
-            if self._unsent is not None:
-                self._unsent.begin()  # the folder may not have existed before
             leaving = self._make_room(key, len(content), index)
             path = self._replace(leaving, key, content, is_new=is_new)
         return path, () if self.remote else leaving
@@ -175,10 +172,11 @@ class Tiers:
     def _replace(self, leaving: Sequence[Key], key: Key, content: bytes, *, is_new: bool) -> Path:
         """Write a file that is counted already, after others have left (StoreError)."""
         try:
+            if self._unsent is not None:
+                self._unsent.begin()  # the folder may not have existed before
+                self._unsent.mark(key) if is_new else self._unsent.clear(key)
             for each in leaving:
                 self._let_go(each)
-            if self._unsent is not None:
-                self._unsent.mark(key) if is_new else self._unsent.clear(key)
             return self.folder.write(key, content)
         except StoreError:
             with self._lock:
@@ -207,11 +205,8 @@ class Tiers:
             self._unsent.clear(key)
 
     def _let_go(self, key: Key) -> None:
-        if self.remote:
-            self._send(key)
-            self.folder.remove_content(key)
-        else:
-            self.folder.remove(key)
+        self._send(key)
+        self.folder.remove_content(key) if self.remote else self.folder.remove(key)
         with self._lock:
             self.disk.discard(key)
             if not self.remote:

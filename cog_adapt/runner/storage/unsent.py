@@ -37,9 +37,9 @@ class Unsent:
         with locked_file(self._of_which.with_suffix(".lock"), _LOCK_SECONDS):
             if self.is_copy():  # another process was first, and may have sent some since
                 return
-            for place in self._folder.places():
-                for adapter_id in self._folder.stored_ids(place):
-                    self.mark((place, adapter_id))
+            places = self._folder.places()
+            for key in [(each, name) for each in places for name in self._folder.stored_ids(each)]:
+                self.mark(key)
             write_whole(self._of_which, self._url.encode())
 
     def is_copy(self) -> bool:
@@ -56,6 +56,10 @@ class Unsent:
     def clear(self, key: Key) -> None:
         """Note that the store has an adapter (StoreError)."""
         remove_file(self._path(key))
+
+    def lacks(self, key: Key) -> bool:
+        """Return whether the store lacks an adapter that is written now."""
+        return self._path(key).exists() or not self._folder.holds(key)
 
     def __contains__(self, key: Key) -> bool:
         """Return whether the folder has an adapter that the store lacks."""

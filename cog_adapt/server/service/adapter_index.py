@@ -1,7 +1,8 @@
 """Keeps the index of adapters up to date with the workers' lists and their later changes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -9,7 +10,7 @@ from functools import partial
 import structlog
 
 from cog_adapt.server.adapter_messages import AdaptersListed
-from cog_adapt.server.errors import StorageError
+from cog_adapt.server.errors import NotFound, RequestError, StorageError
 from cog_adapt.server.records.adapters import AdapterIndex, Place
 
 _SHOWN = 5
@@ -110,6 +111,27 @@ class IndexWriter:
             self._changes = {}
             if changes:
                 await self._write_or_keep(changes)
+
+    @asynccontextmanager
+    async def removing(self, owner: str, adapter_id: str, metadata: bytes) -> AsyncIterator[None]:
+        """Tell other servers of a removal before it begins, and when it is done or has failed.
+
+        Args:
+            owner: of the adapter.
+            adapter_id: of the adapter.
+            metadata: as JSON, of which they are told if it stays.
+
+        Raises:
+            StorageError: they cannot be told; nothing is to be removed.
+        """
+        self.put(owner, adapter_id, None)
+        try:
+            await self.write_changes()
+            yield
+        except (RequestError, StorageError) as error:
+            self.put(owner, adapter_id, None if isinstance(error, NotFound) else metadata)
+            raise
+        self.put(owner, adapter_id, None)
 
     async def write_forgotten(self, owner: str, key: str) -> None:
         """Tell other servers to forget a cached adaptation, "" for all of an owner's.

@@ -29,7 +29,6 @@ from cog_adapt.server.errors import (
     NotFound,
     NotReady,
     RequestError,
-    StorageError,
 )
 from cog_adapt.server.records.adapter_pages import AdapterQuery, IndexPage
 from cog_adapt.server.service.adaptation_claims import AdaptationClaims
@@ -133,9 +132,8 @@ class AdapterService:
 
     async def find_own(self, owner: str, adapter_id: str | None = None) -> list[MetadataJson]:
         """Return the metadata of an owner's own adapters, of one or of all; empty without any."""
-        asker = Asker(owner)
         try:
-            await self._prepare(asker)
+            await self._prepare(Asker(owner))
         except NoAdapters:
             return []
         return [msgspec.json.decode(each) for each in await self._index.own(owner, adapter_id)]
@@ -174,19 +172,14 @@ class AdapterService:
         """
         origin, owner, adapter_id = self._worker, adapter["owner"], adapter["id"]
         self.check_offered(by_worker=True)
-        self._writer.put(owner, adapter_id, None)
         try:
-            await self._writer.write_changes()
-            answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
+            async with self._writer.removing(owner, adapter_id, msgspec.json.encode(adapter)):
+                answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
         except NotFound:  # another worker may not know the adapter
             self._relay.put(AdapterChanged(owner, adapter_id), origin)
+            raise
+        finally:
             await self._relay.settle()
-            raise
-        except (RequestError, StorageError):
-            self._writer.put(owner, adapter_id, msgspec.json.encode(adapter))
-            raise
-        self._writer.put(owner, adapter_id, None)
-        await self._relay.settle()
         return answer
 
     async def forget(self, owner: str, key: str = "") -> None:

@@ -204,14 +204,8 @@ class Slots(WorkerPool):
 
     @property
     def held(self) -> Worker | None:
-        """The worker that ends what it runs for a prediction that must run alone; None without one.
-
-        While one runs alone, none is held for a second one, which begins when the first has ended.
-        """
-        if self._next_alone is None or any(each.runs_alone for each in self.workers):
-            return None
-        ready = (each for each in self.workers if each.state == "ready")
-        return min(ready, key=lambda each: each.load, default=None)
+        """The worker that takes nothing, for a prediction that must run alone; None without one."""
+        return None if self._next_alone is None else self.emptying
 
     @property
     def _has_slot(self) -> bool:

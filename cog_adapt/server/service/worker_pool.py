@@ -91,6 +91,17 @@ class WorkerPool:
             return self.own
         return [each for each in self.hosts if each.free_slots > 1]
 
+    @property
+    def emptying(self) -> Worker | None:
+        """The worker that is emptied for a prediction which must run alone: the least busy one.
+
+        None while one runs alone: a second one begins when the first has ended.
+        """
+        if any(each.runs_alone for each in self.workers):
+            return None
+        ready = (each for each in self.workers if each.state == "ready")
+        return min(ready, key=lambda each: each.load, default=None)
+
     def count_own(self, worker: Worker) -> int:
         """Return how many predictions of this kind run or begin on a worker."""
         beginning = worker.beginning.values()

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
+from cog_adapt.runner.storage import folder, remote
 from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.changes import apply_changes
+from cog_adapt.runner.storage.objects import open_objects
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.runner.storage.made import adapter_of
@@ -84,8 +86,8 @@ def test_what_was_removed_meanwhile_is_not_sent_when_the_disk_lets_go(begin, her
     begin("there").describe("ann")
     here.remove(ID, "ann")
     size = len(adapter_of(1).to_bytes())
-    remote = Remote(f"file://{far}")
-    there = AdapterStore(tmp_path / "there", StorageBudgets(0, 0, size, size), remote=remote)
+    store = Remote(f"file://{far}")
+    there = AdapterStore(tmp_path / "there", StorageBudgets(0, 0, size, size), remote=store)
     there.put(adapter_of(2), "ann")
     assert files(far) == []
     assert [known.id for known in begin("third").describe(None)] == [adapter_of(2).id]
@@ -186,8 +188,8 @@ def test_a_change_keeps_what_another_server_has_just_changed_or_removed(begin, h
 
 @pytest.mark.parametrize("before", ["no store", "another store"])
 def test_what_lay_in_the_folder_before_the_store_stays(tmp_path, begin, before):
-    remote = Remote(f"file://{tmp_path}/first") if before == "another store" else None
-    AdapterStore(tmp_path / "near", remote=remote).put(adapter_of(1), "ann")
+    first = Remote(f"file://{tmp_path}/first") if before == "another store" else None
+    AdapterStore(tmp_path / "near", remote=first).put(adapter_of(1), "ann")
     for _ in range(2):
         store = begin("near")
         assert [known.id for known in store.describe(None)] == [ID]
@@ -227,8 +229,6 @@ def test_a_removal_that_was_cut_off_is_finished_or_can_be_repeated(
     begin, here, tmp_path, far, monkeypatch, step
 ):
     """A process dies after some of its four files: two far away, then two here."""
-    from cog_adapt.runner.storage import folder
-
     done: list[object] = []
 
     def dying(remove):
@@ -240,11 +240,16 @@ def test_a_removal_that_was_cut_off_is_finished_or_can_be_repeated(
 
         return removing
 
+    def open_dying(url):
+        opened = open_objects(url)
+        patch.setattr(opened, "remove", dying(opened.remove))
+        return opened
+
     with monkeypatch.context() as patch:
-        patch.setattr(Remote, "_remove", dying(Remote._remove))
+        patch.setattr(remote, "open_objects", open_dying)
         patch.setattr(folder, "remove_file", dying(folder.remove_file))
         with pytest.raises(Killed):
-            here.remove(ID, "ann")
+            begin("here").remove(ID, "ann")
     again = begin("here")
     if step > 1:
         assert_gone(again, ID, "support")
