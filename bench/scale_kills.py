@@ -122,21 +122,27 @@ class KilledServer:
                 _ask_once(connection, make(), answers)
 
     def _kill_in_turn(self) -> list[float]:
+        """Kill; return the seconds after each kill until all workers were ready."""
         recoveries: list[float] = []
-        open_kills: list[float] = []
-        for number in range(self._sizes.kills + 1):
-            due = time.monotonic() + KILL_SECONDS
-            while time.monotonic() < due or (number == self._sizes.kills and open_kills):
-                time.sleep(_LOOK_SECONDS)
-                if open_kills and self._is_whole():
-                    recoveries += [time.monotonic() - each for each in open_kills]
-                    open_kills.clear()
-                elif time.monotonic() > due + _READY_SECONDS:
-                    raise TimeoutError(f"not all workers are ready {_READY_SECONDS:g} s later")
-            if number < self._sizes.kills:
-                self._kill_oldest()
-                open_kills.append(time.monotonic())
+        pending: list[float] = []
+        for _ in range(self._sizes.kills):
+            self._look_until(time.monotonic() + KILL_SECONDS, pending, recoveries)
+            self._kill_oldest()
+            pending.append(time.monotonic())
+        ends = time.monotonic() + _READY_SECONDS
+        while pending:
+            self._look_until(time.monotonic() + _LOOK_SECONDS, pending, recoveries)
+            if time.monotonic() > ends:
+                raise TimeoutError(f"not all workers are ready {_READY_SECONDS:g} s later")
         return recoveries
+
+    def _look_until(self, due: float, pending: list[float], recoveries: list[float]) -> None:
+        """Move kills from the pending ones to the recoveries once all workers are ready."""
+        while time.monotonic() < due:
+            time.sleep(_LOOK_SECONDS)
+            if pending and self._is_whole():
+                recoveries += [time.monotonic() - each for each in pending]
+                pending.clear()
 
     def _kill_oldest(self) -> None:
         """Kill the worker that has lived longest, and wait until the server knows."""

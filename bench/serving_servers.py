@@ -66,12 +66,13 @@ class Served:
 
 def models_of(server: int) -> list[int]:
     """Return the model processes of a server, the oldest first; none if the server has ended."""
-    models = []
-    for child in _children(server, server):
-        with contextlib.suppress(OSError):
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                models.append(child)
-    return models
+    return [child for child in _children(server, server) if b"spawn_main" in _command(child)]
+
+
+def _command(process: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
 
 
 def _cpu_seconds(process: int, task: int) -> float:

@@ -52,8 +52,7 @@ class Clients:
         spying = asyncio.create_task(self.spy.run())
         async with asyncio.TaskGroup() as group:
             for number, each in enumerate(planned, 1):
-                while number > share() * len(planned):
-                    await asyncio.sleep(_LOOK_SECONDS)
+                await _until(share, number / len(planned))
                 await self._room.acquire()
                 outcome = Outcome(each)
                 self.outcomes.append(outcome)
@@ -63,11 +62,14 @@ class Clients:
     async def look_again(self) -> None:
         """Ask for every record once more, and note its end."""
         for outcome in self.outcomes:
-            try:
-                async with asyncio.timeout(_MOST_SECONDS_AGAIN):
-                    await self._until_final(outcome)
-            except TimeoutError:
-                outcome.broken.append("no end, though nothing is killed any more")
+            await self._look_again(outcome)
+
+    async def _look_again(self, outcome: Outcome) -> None:
+        try:
+            async with asyncio.timeout(_MOST_SECONDS_AGAIN):
+                await self._until_final(outcome)
+        except TimeoutError:
+            outcome.broken.append("no end, though nothing is killed any more")
 
     async def close(self) -> None:
         """Close the connections."""
@@ -121,3 +123,8 @@ class Clients:
                 outcome.note_end(response.json())
                 return
             await asyncio.sleep(PAUSE)
+
+
+async def _until(share: Callable[[], float], wanted: float) -> None:
+    while share() < wanted:
+        await asyncio.sleep(_LOOK_SECONDS)

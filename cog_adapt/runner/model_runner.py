@@ -135,7 +135,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             peft=_peft_format(self.task, model),
             forget=self.cache.forget,
             reading=self.reading.read,
-            pause_unless=self.scheduler.pause_unless,
+            pause_unless=self.scheduler.pause.unless,
         )
 
     def kept_folders(self) -> tuple[Path, ...]:

@@ -28,6 +28,7 @@ from cog_adapt.runner.scheduling.job_ticks import (
     unchanged,
     who_may_join,
 )
+from cog_adapt.runner.scheduling.pause import Pause
 from cog_adapt.runner.scheduling.tickets import EndMessage, Job, SharedWork, Ticket
 from gradient_check.phases.modes import scrub_thread
 
@@ -35,7 +36,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _ROUND_SECONDS = 0.5  # time for short work, after which one tick of long work runs
-_PAUSE_SECONDS = 10.0  # of long work at most
 _LOOK_SECONDS = 0.02
 
 
@@ -45,18 +45,20 @@ class Scheduler:
     Args:
         name: of the thread.
         clock: seconds; measures the cost of ticks.
+
+    Attributes:
+        explain: turns the error that work raised into the error for its caller.
+        pause: of long work.
     """
 
     def __init__(self, name: str = "model", clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # turns the error that work raised into the error for its caller
         self.explain: Explain = unchanged
         self._inbox: SimpleQueue[Job | None] = SimpleQueue()
         self._virtual = VirtualTime()
         self._short: FairQueue[Job] = FairQueue(self._virtual)
         self._long: FairQueue[Job] = FairQueue(self._virtual)
-        self._may_advance: Callable[[], bool] = lambda: True
-        self._paused_at: float | None = None
+        self.pause = Pause(clock)
         self._open = True
         self._tick_began: tuple[float, float] | None = None
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
@@ -107,13 +109,6 @@ class Scheduler:
             ),
         )
 
-    def pause_unless(self, may_advance: Callable[[], bool]) -> None:
-        """Pause long work while this returns False, each time for 10 s at most.
-
-        Another process may do the work by then, so the pause is time to hear of it.
-        """
-        self._may_advance = may_advance
-
     def beat(self) -> tuple[float, float]:
         """Return the running tick's age and its own limit, in seconds; 0 between ticks."""
         began = self._tick_began
@@ -146,21 +141,11 @@ class Scheduler:
             self._admit()
             self._run_short_work()
             self._admit()
-            if not self._long:
-                continue
-            if not self._is_paused():
+            if self._long and not self.pause.is_on():
                 self._tick(self._long)
-            elif not self._short:
+            elif self._long and not self._short:
                 time.sleep(_LOOK_SECONDS)
         self._drop_everything()
-
-    def _is_paused(self) -> bool:
-        if self._may_advance():
-            self._paused_at = None
-            return False
-        if self._paused_at is None:
-            self._paused_at = self._clock()
-        return self._clock() - self._paused_at < _PAUSE_SECONDS
 
     def _run_short_work(self) -> None:
         """Run a tick for each waiting piece of short work, and one for each that arrives meanwhile.

@@ -18,7 +18,7 @@ from cog_adapt.server.records.claims import ClaimRows
 from cog_adapt.server.service.worker import Worker
 
 LOOK_SECONDS: Final = 0.25  # between two looks at a claim of another server
-_RETRY_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = 1.0
 log = structlog.get_logger()
 
 
@@ -99,7 +99,7 @@ class AdaptationClaims:
         while line.waiting and not line.is_ours:
             is_taken = await _take_once(rows, place)
             if is_taken is None and lease_clock() < latest:
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             line.is_ours = is_taken is not False
             for worker, number in line.waiting[1:] if line.is_ours else line.waiting:
@@ -119,7 +119,7 @@ class AdaptationClaims:
                 await rows.release(*place)
             except StorageError as error:
                 log.warning("a claim cannot be released", error=str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
             else:
                 return
 

@@ -5,6 +5,7 @@ A failure here never stops a prediction.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from typing import Final
 
 import msgspec
 import structlog
@@ -19,7 +20,7 @@ from cog_adapt.server.service.prediction import Prediction, now
 from cog_adapt.server.webhooks import Webhooks, shown_url
 
 _FIRST_WRITE_SECONDS = 0.1
-_RETRY_SECONDS = 0.5
+RETRY_SECONDS: Final = 0.5
 log = structlog.get_logger()
 
 
@@ -99,7 +100,7 @@ class PredictionRecorder:
     async def _begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
         is_ours = await self._is_begun_here(prediction)
         while is_ours is None and not (prediction.is_cancelled or self._is_closing):
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
             is_ours = await self._is_begun_here(prediction)
         then(is_ours=is_ours is not False)
 

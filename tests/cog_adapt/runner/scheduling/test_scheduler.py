@@ -670,7 +670,7 @@ def test_a_shared_tick_that_fails_fails_the_one_whose_turn_it_was(row):
 
 def test_long_work_pauses_while_it_may_not_advance_and_short_work_does_not(row):
     may_advance = threading.Event()
-    row.pause_unless(may_advance.is_set)
+    row.pause.unless(may_advance.is_set)
     record: list[Any] = []
     long = row.submit_long(ticks("long", 2, record))
     assert row.submit_short(ticks("short", 1, record)).wait() == "short"
@@ -683,7 +683,7 @@ def test_long_work_goes_on_after_a_pause_of_ten_seconds():
     now = [0.0]
     scheduler = Scheduler(clock=lambda: now[0])
     try:
-        scheduler.pause_unless(lambda: False)
+        scheduler.pause.unless(lambda: False)
         long = scheduler.submit_long(ticks("long", 1, []))
         assert scheduler.submit_short(ticks("short", 1, [])).wait() == "short"
         now[0] = 30.0

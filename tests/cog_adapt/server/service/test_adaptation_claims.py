@@ -123,7 +123,7 @@ def test_one_that_left_before_its_turn_leaves_no_row(rows):
 
 
 def test_a_database_that_is_away_is_waited_for(rows, monkeypatch):
-    monkeypatch.setattr(adaptation_claims, "_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(adaptation_claims, "RETRY_SECONDS", 0.001)
 
     async def scene():
         rows.error = StorageError("restarting")

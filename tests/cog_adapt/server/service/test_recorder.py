@@ -120,7 +120,7 @@ def test_a_beginning_that_cannot_be_written_begins_all_the_same(play):
 
 
 def test_where_others_share_the_database_a_beginning_waits_until_it_is_written(play, monkeypatch):
-    monkeypatch.setattr(recorder, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(recorder, "RETRY_SECONDS", 0.01)
 
     async def scene(harness):
         harness.records.peers.is_shared = True
