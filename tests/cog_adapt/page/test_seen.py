@@ -141,7 +141,7 @@ def test_a_method_is_a_choice_in_words(visit, template):
 
 
 def put_right_where_it_stands(page, row, wrong, right):
-    """Follow what the answer says of a label to its row, and click there; return the new request."""
+    """Go from the answer to the row that it doubts, and click there; return the new examples."""
     expect_seen(page.locator("result-panel .suspect"))
     page.get_by_role("button", name="Show it").click()
     name = f"Change row {row} to {right} and teach again"
