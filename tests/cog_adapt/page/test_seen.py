@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.cog_adapt.page.acts import paste, run, set_up, until_ended
+from tests.cog_adapt.page.acts import axe, paste, run, set_up, until_ended
 from tests.cog_adapt.page.seen import expect_seen
 
 pytest.importorskip("task", reason="the shipped task is not here")
@@ -141,7 +141,7 @@ def test_a_method_is_a_choice_in_words(visit, template):
 
 
 def put_right_where_it_stands(page, row, wrong, right):
-    """Follow what the answer says of a label to its row, and click there; return the new request."""
+    """Go from the answer to the row that it doubts, and click there; return the new examples."""
     expect_seen(page.locator("result-panel .suspect"))
     page.get_by_role("button", name="Show it").click()
     name = f"Change row {row} to {right} and teach again"
@@ -150,6 +150,7 @@ def put_right_where_it_stands(page, row, wrong, right):
     expect_seen(fix)
     expect_seen(page.locator(".cell.wrong", has_text=str(row)))
     assert page.get_by_label(f"label of row {row}", exact=True).input_value() == wrong
+    assert axe(page) == []
     with page.expect_request(lambda request: request.method == "PUT") as asked:
         fix.click()
     until_ended(page, "succeeded")
