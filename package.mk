@@ -138,6 +138,7 @@ storm: $(ENV)  ## 1,000 mixed requests at three servers that are killed in turn;
 upgrade: $(ENV)  ## the release before and this one on one PostgreSQL, ten minutes under a mixed load
 	@UPGRADE_SECONDS=600 $(BIN)/python -m pytest -rP --timeout 1200 tests/cog_adapt/test_two_releases.py
 
+SHORT = python_1 or next_server or stream or last_event or version_names or lists_the_base
 PROXIED = $(TESTS) --dist loadfile tests/cog_adapt/replicate tests/cog_adapt/test_text_served.py
 
 proxied: $(ENV)  ## Replicate's and OpenAI's clients against three servers behind HAProxy (minutes)

@@ -123,6 +123,7 @@ def one_or_many(
 def _wait_until_ready(server: Server, key: str) -> None:
     headers = {"Authorization": f"Bearer {key}"}
     wait_for(lambda: server.get("/readyz", headers=headers).is_success or None, 120)
+    assert server.process.poll() is None, "its port is another's"
 
 
 @contextlib.contextmanager

@@ -83,21 +83,24 @@ async def end_elsewhere(
     followed = Request(asked | {"path": unquote(path), "raw_path": path.encode()})
     go_on = partial(parts_of(request).peers.go_on, followed)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            while not (await look.record(kind)).is_finished:
-                await _read_out(_from_anywhere(look, kind, 0, write_event, go_on))
+        await asyncio.wait_for(_until_ended(look, kind, go_on), seconds)
     return await look.record(kind)
 
 
+async def _until_ended(look: RecordLookup, kind: Kind, go_on: _GoOn) -> None:
+    """Read a run's events to the end, at one server after another if one of them leaves."""
+    while not (await look.record(kind)).is_finished:
+        try:
+            await _read_out(_from_anywhere(look, kind, 0, write_event, go_on))
+        except httpx2.TransportError as error:
+            log.info("the server that runs what is waited for has left", error=str(error))
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
 async def _read_out(events: AsyncGenerator[bytes]) -> None:
-    """Wait for the end of events, or until the server that sends them leaves."""
-    try:
-        async with aclosing(events):
-            async for _ in events:
-                pass
-    except httpx2.TransportError as error:
-        log.info("the server that runs what is waited for has left", error=str(error))
-        await asyncio.sleep(_LOOK_SECONDS)
+    async with aclosing(events):
+        async for _ in events:
+            pass
 
 
 async def _to_the_end(

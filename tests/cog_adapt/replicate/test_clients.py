@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -16,7 +17,7 @@ from tests.cog_adapt.replicate.packages import (
     javascript_environment,
     python2_answers,
 )
-from tests.cog_adapt.replicate.site import ADA, SECRET
+from tests.cog_adapt.replicate.site import ADA, EVE, SECRET
 from tests.cog_adapt.waiting import wait_for
 
 WORDS = ["x ", "y "]
@@ -32,6 +33,12 @@ def client(server):
 @pytest.fixture(scope="module")
 def version(client):
     return client.models.get("any/name").latest_version
+
+
+def test_each_call_reaches_the_next_server(server):
+    shown = [server.get("/metrics", headers=EVE).text for _ in server.members]
+    starts = re.findall(r"^process_start_time_seconds (.+)$", "\n".join(shown), re.MULTILINE)
+    assert len(set(starts)) == len(server.members)
 
 
 def test_python_1_runs_models_and_versions(client, version):
