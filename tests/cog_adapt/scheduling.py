@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 CONTRACT = "tests/cog_adapt/contract/"
 FOLDERS = ("tests/cog_adapt/replicate/",)

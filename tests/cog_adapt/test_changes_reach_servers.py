@@ -1,4 +1,4 @@
-"""DELETE, un-share and re-name reach each worker of both servers before they are answered."""
+"""Changes of adapters reach each worker of both servers before they are answered."""
 
 import hashlib
 import itertools
@@ -16,11 +16,13 @@ import pytest
 
 from bench.postgres import Cluster, find_binaries
 from tests.cog_adapt.contract.serving import serving
+from tests.cog_adapt.sharing_servers import at_once
 from tests.cog_adapt.test_adapter_changes_reach_all import ADA, BOB, CODE, KEYS, ask
 from tests.cog_adapt.waiting import assert_stays, wait_for
 
 ADMIN = {"Authorization": "Bearer eve-key"}
 GATES = itertools.count()
+ROUNDS = 10
 LATER = CODE.replace(
     'async def run(self, adapter: str = "", learn: int = 0) -> str:',
     'async def run(self, adapter: str = "", learn: int = 0, after: str = "") -> str:\n'
@@ -125,6 +127,21 @@ def test_what_goes_with_its_owner_is_gone_at_the_other_server(servers, warm):
     assert predict(there, BOB, made) == made
     assert there.request("DELETE", "/owners/bob/data", headers=BOB).status_code == 200
     assert predict(here, BOB, made) is None
+
+
+def test_a_version_of_a_name_is_given_once_whichever_server_is_asked(servers):
+    made = [ask(each, "predictions", ADA, learn=seed) for seed, each in enumerate(servers, 3)]
+    given = []
+    for number in range(ROUNDS):
+        calls = [
+            (server, "PATCH", f"/adapters/{each}", {"name": "ab"[number % 2]})
+            for server, each in zip(servers, made, strict=True)
+        ]
+        for status, body in at_once(calls):
+            assert status == 200, body
+            given.append((body["name"], body["version"]))
+    assert len(set(given)) == len(given) == 2 * ROUNDS
+    assert max(version for _, version in given) == ROUNDS
 
 
 @pytest.mark.timeout(120)

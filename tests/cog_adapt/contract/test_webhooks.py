@@ -3,6 +3,7 @@
 import itertools
 import json
 import time
+from functools import partial
 
 import pytest
 
@@ -128,18 +129,21 @@ def test_the_filter_chooses_events(actions, receiver):
         "": [],
     }
     for chosen in statuses:
-        hook = {"webhook": f"{receiver.url}/{chosen}"}
-        hook |= {"webhook_events_filter": [each for each in chosen.split(",") if each]}
-        actions.post("/predictions", {"input": {"action": "log"}, **hook})
+        body = {
+            "input": {"action": "log"},
+            "webhook": f"{receiver.url}/{chosen}",
+            "webhook_events_filter": [each for each in chosen.split(",") if each],
+        }
+        actions.post("/predictions", body)
 
-    def told():
+    def statuses_told():
         return {
             chosen: sorted(each.json["status"] for each in receiver.at(f"/{chosen}"))
             for chosen in statuses
         }
 
-    wait_for(lambda: told() == statuses or None)
-    assert_stays(lambda: told() == statuses, 0.5)
+    wait_for(lambda: statuses_told() == statuses or None)
+    assert_stays(lambda: statuses_told() == statuses, 0.5)
     assert receiver.at("/logs")[0].json["logs"].startswith("one\n")
     assert receiver.at("/output")[0].json["output"] == ["hello"]
 
@@ -210,13 +214,18 @@ def end_with(server, receiver, code, *answers):
     server.post("/predictions", {"webhook": url, "webhook_events_filter": ["completed"]})
 
 
+def told(receiver, code, count):
+    """The requests at the path of a code, once there are so many."""
+    came = receiver.at(f"/{code}")
+    return came if len(came) == count else None
+
+
 def test_the_last_event_is_sent_again(actions, receiver):
     codes = (429, 500, 502, 503, 504)
     for code in codes:
         end_with(actions, receiver, code, Answer(code), Answer(code), Answer(200))
     for code in codes:
-        wait_for(lambda code=code: len(receiver.at(f"/{code}")) == 3 or None)
-        first, second, third = receiver.at(f"/{code}")
+        first, second, third = wait_for(partial(told, receiver, code, 3))
         assert first.body == second.body == third.body
         assert second.at - first.at > 0.1
 
@@ -225,7 +234,7 @@ def test_other_answers_are_final(actions, receiver):
     codes = (400, 404, 408, 501)
     for code in codes:
         end_with(actions, receiver, code, Answer(code))
-        wait_for(lambda code=code: receiver.at(f"/{code}") or None)
+        wait_for(partial(told, receiver, code, 1))
     assert_stays(lambda: len(receiver.requests) == len(codes), 1.0)
 
 

@@ -20,6 +20,8 @@ from cog_adapt.server.worker.errors import (
     is_callers,
     reading_inputs,
 )
+from cog_adapt.server.worker.outputs import NumberError
+from cog_adapt.server.worker.uploads import UploadError
 
 
 @pytest.fixture
@@ -108,6 +110,22 @@ def test_the_traceback_begins_at_the_users_code_if_there_is_any(active, logs, ca
     lines = logs[0].data.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert f'{first}", line' in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (NumberError("nan"), "Prediction failed: Failed to parse output JSON: nan"),
+        (UploadError("status 500"), "Failed to upload output: status 500"),
+        (OSError("gone"), "Prediction failed: Failed to process output: OSError: gone"),
+        (TypeError("x"), "Prediction failed: Failed to serialize output item: TypeError: x"),
+        (ValueError("x"), "Prediction failed: Failed to serialize output item: ValueError: x"),
+    ],
+)
+def test_an_output_that_is_none_is_told_by_what_went_wrong(error, reason):
+    with pytest.raises(RunError) as caught, encoding_output("output item"):
+        raise error
+    assert str(caught.value) == reason
 
 
 def test_a_cancel_passes_the_encoding_of_outputs():
