@@ -110,17 +110,22 @@ def rows(found: Mapping[tuple[str, str], Sequence[Turn]]) -> list[dict[str, Any]
             "median ms": Spread.of([turn.tally.percentile(0.5) for turn in side]),
             "p99 ms": Spread.of([turn.tally.percentile(0.99) for turn in side]),
         }
-        pairs = [*zip(side, rival, strict=True)]
-        if name != BY_HAND:
-            rates = [one.tally.rate / other.tally.rate for one, other in pairs]
-            row["ours / by hand"] = Spread.of(rates)
-        costs = [(one.milliseconds, other.milliseconds) for one, other in pairs]
-        known = [(one, other) for one, other in costs if one is not None and other is not None]
-        if known:
-            row["CPU ms each"] = Spread.of([one for one, _ in known])
-            if name != BY_HAND:
-                row["CPU, ours / by hand"] = Spread.of([one / other for one, other in known])
-        made.append(row)
+        made.append(row | _costs(side, rival if name != BY_HAND else None))
+    return made
+
+
+def _costs(side: Sequence[Turn], rival: Sequence[Turn] | None) -> dict[str, Spread]:
+    """Return the CPU time of an answer, if it was measured, and ratios to the rival's turns."""
+    costs = [each for turn in side if (each := turn.milliseconds) is not None]
+    made = {"CPU ms each": Spread.of(costs)} if costs else {}
+    if rival is None:
+        return made
+    pairs = [*zip(side, rival, strict=True)]
+    made["ours / by hand"] = Spread.of([one.tally.rate / two.tally.rate for one, two in pairs])
+    if costs:
+        theirs = [each for turn in rival if (each := turn.milliseconds) is not None]
+        ratios = [one / two for one, two in zip(costs, theirs, strict=True)]
+        made["CPU, ours / by hand"] = Spread.of(ratios)
     return made
 
 
