@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import psutil
 
 from bench.postgres import Cluster, find_binaries
-from bench.ray_serve.one_node import PORT, one_node, replicas
+from bench.ray_serve.one_node import PORT, cpu_seconds, one_node, replicas
 from bench.ray_serve.one_page import publish
 from bench.ray_serve.rivals import VARIABLES
 from bench.ray_serve.sides import Ours
@@ -81,7 +81,7 @@ def asked(server: Ours, began: float, stored: str) -> dict[str, float]:
     found[PLAIN] = time.perf_counter() - began
     server.adapt([TEXT])
     found[ADAPTED] = time.perf_counter() - began
-    return found | {CPU: server.served.cpu_seconds()}
+    return found | {CPU: cpu_seconds(server.served.pid)}
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -56,5 +57,15 @@ def replicas(application: str) -> list[int]:
 
 def own_megabytes(pid: int) -> float:
     """Return the memory that a process and its descendants share with no other process, in MB."""
-    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    return float(sum(each.memory_full_info().uss for each in family) / 2**20)
+    return float(sum(each.memory_full_info().uss for each in _family(pid)) / 2**20)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and its descendants so far, of threads that ended too."""
+    times = [each.cpu_times() for each in _family(pid)]
+    return float(sum(each.user + each.system for each in times))
+
+
+def _family(pid: int) -> list[Any]:
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import log
 
+from bench.ray_serve.one_node import cpu_seconds
 from bench.ray_serve.sides import Side, examples, tested
 from bench.serving_client import Tally, ask_for_a_while, to_request
 
@@ -61,13 +62,13 @@ Take = Callable[[Side, Sizes], Turn]
 
 def adaptations(side: Side, sizes: Sizes, at_once: int) -> Turn:
     """Adapt several times, each answer with one text."""
-    cpu = side.served.cpu_seconds()
+    cpu = cpu_seconds(side.served.pid)
     began = time.perf_counter()
     with ThreadPoolExecutor(at_once) as pool:
         taken = [pool.submit(_timed_adaptation, side) for _ in range(sizes.adaptations)]
         milliseconds = [each.result() for each in taken]
     tally = Tally(milliseconds, seconds=time.perf_counter() - began)
-    return Turn(tally, side.served.cpu_seconds() - cpu)
+    return Turn(tally, cpu_seconds(side.served.pid) - cpu)
 
 
 def _timed_adaptation(side: Side) -> float:
@@ -78,9 +79,9 @@ def _timed_adaptation(side: Side) -> float:
 
 def predictions(side: Side, sizes: Sizes, at_once: int, adapter: str = "") -> Turn:
     """Ask for a while, by an adapter or by the base."""
-    cpu = side.served.cpu_seconds()
+    cpu = cpu_seconds(side.served.pid)
     tally = _ask(side, adapter, at_once, sizes.seconds)
-    return Turn(tally, side.served.cpu_seconds() - cpu)
+    return Turn(tally, cpu_seconds(side.served.pid) - cpu)
 
 
 def beside_adaptations(side: Side, sizes: Sizes, at_once: int, adapter: str) -> Turn:

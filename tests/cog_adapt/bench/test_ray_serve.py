@@ -1,5 +1,8 @@
 """The rival of the server under Ray: it learns what the runner learns; and what the rows say."""
 
+import os
+import threading
+import time
 from dataclasses import replace
 from math import log
 from statistics import fmean
@@ -8,6 +11,7 @@ import pytest
 
 from bench.ray_serve.by_hand import KEPT, Classifier, Lesson, Question, Row
 from bench.ray_serve.cold_start import rows as starts
+from bench.ray_serve.one_node import cpu_seconds
 from bench.ray_serve.one_page import as_markdown
 from bench.ray_serve.rivals import BY_HAND, COLUMNS, OURS, rows
 from bench.ray_serve.sides import LABELS, RATE, examples
@@ -63,6 +67,20 @@ def test_by_hand_an_adapter_is_read_again_and_deleted(classifier, lesson):
     classifier.delete(made["adapter"])
     with pytest.raises(FileNotFoundError):
         classifier.answers([asked])
+
+
+def test_the_time_of_threads_that_have_ended_counts():
+    """A server's threads come and go, and an adaptation by hand is in one of them."""
+    before = cpu_seconds(os.getpid())
+    work = threading.Thread(target=burn, args=(0.3,))
+    work.start()
+    work.join()
+    assert cpu_seconds(os.getpid()) - before > 0.2
+
+
+def burn(seconds):
+    while time.thread_time() < seconds:
+        pass
 
 
 def turn(count, cpu):
