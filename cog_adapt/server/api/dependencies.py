@@ -119,6 +119,12 @@ def key_of(request: Request) -> Key | None:
     return key
 
 
+def owner_of(request: Request) -> str:
+    """Return the owner of a request's key; "" if no keys are set."""
+    key = key_of(request)
+    return "" if key is None else key.owner
+
+
 async def asker_of(request: Request) -> Asker:
     """Return the owner of a request's key, and whether the key opens everything."""
     return _asker(key_of(request))

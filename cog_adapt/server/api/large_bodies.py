@@ -21,6 +21,7 @@ from cog_adapt.server.api.body import Inputs, RequestBody, count_of, fit_inputs,
 from cog_adapt.server.errors import BodyError, JsonError, MediaTypeError, ShapeError
 from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import InputValidator
+from cog_adapt.server.turns_of_owners import Share
 
 LARGE_BYTES = 2**16
 _MOST_VALUES = 10_000_000  # about 700 MB as Python objects
@@ -68,17 +69,18 @@ class _Verdict(msgspec.Struct, frozen=True, tag=True):
 
 
 class LargeBodies:
-    """The process, and the only thread that talks to it: one body at a time."""
+    """The process, and the only thread that talks to it: one body at a time, owners in turn."""
 
     def __init__(self) -> None:
+        self._turns = Share(1)
         self._thread = ThreadPoolExecutor(1, "large bodies")
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection[Any, Any] | None = None
 
     async def read(
-        self, content: bytearray, job: ReadingJob
+        self, content: bytearray, job: ReadingJob, owner: str
     ) -> tuple[RequestBody, Inputs | list[Problem] | None]:
-        """Read a body as `read_body` does, and check its inputs.
+        """Read a body of an owner as `read_body` does, and check its inputs.
 
         Returns:
             the body, and its inputs or their fault; None if the inputs could not be checked.
@@ -87,7 +89,8 @@ class LargeBodies:
             BodyError: the body cannot be read, or takes too long.
         """
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._ask, content, job)
+        async with self._turns.turn(owner):
+            return await loop.run_in_executor(self._thread, self._ask, content, job)
 
     def close(self) -> None:
         """End the process."""

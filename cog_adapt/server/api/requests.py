@@ -11,7 +11,7 @@ import msgspec
 from starlette.requests import Request
 
 from cog_adapt.server.api.body import Inputs, RequestBody, check_id, fit_inputs, read_body
-from cog_adapt.server.api.dependencies import key_of
+from cog_adapt.server.api.dependencies import key_of, owner_of
 from cog_adapt.server.api.large_bodies import LARGE_BYTES, LargeBodies, ReadingJob
 from cog_adapt.server.api.shapes import DURATION
 from cog_adapt.server.errors import (
@@ -132,7 +132,8 @@ class RequestParser:
             async for piece in request.stream():
                 content += piece
         if len(content) > LARGE_BYTES:
-            return await self._large.read(content, self._job(content, content_type))
+            job = self._job(content, content_type)
+            return await self._large.read(content, job, owner_of(request))
         return read_body(bytes(content), content_type, strict=self._strict), None
 
     def _check_fields(self, body: RequestBody) -> None:
@@ -262,6 +263,4 @@ def _with_inputs(request: PredictionSpec, checked: Inputs | Sequence[Problem]) -
 def with_owner(context: dict[str, str], request: Request) -> dict[str, str]:
     """Put the caller's owner into a context, in place of a value that the caller has sent there."""
     key = key_of(request)
-    if key is None:
-        return owned(context, "")
-    return owned(context, key.owner, is_admin=key.opens("admin"))
+    return owned(context, owner_of(request), is_admin=key is not None and key.opens("admin"))

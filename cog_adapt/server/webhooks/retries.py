@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from cog_adapt.server.records.record import Delivery
+from cog_adapt.server.turns_of_owners import Share
 from cog_adapt.server.webhooks.delivery import Deliverer
-from cog_adapt.server.webhooks.turns import Share
 
 # fewer than all attempts allowed in flight, so that dead receivers never block first attempts
 _AT_ONCE = 32

@@ -53,7 +53,7 @@ def process_of(bodies):
 
 
 def read(bodies, content, *args, **options):
-    asked = bodies.read(bytearray(content), job(content, *args, **options))
+    asked = bodies.read(bytearray(content), job(content, *args, **options), "ann")
     return asyncio.run(asked)
 
 
@@ -166,7 +166,7 @@ def test_the_event_loop_goes_on_meanwhile(bodies):
     content = bytearray(b'{"input":{"texts":[' + b'"abcdefgh",' * 2_000_000 + b'"a"]}}')
 
     async def pauses():
-        reading = asyncio.ensure_future(bodies.read(content, job(content)))
+        reading = asyncio.ensure_future(bodies.read(content, job(content), "ann"))
         longest, last = 0.0, time.monotonic()
         while not reading.done():
             await asyncio.sleep(0.001)
@@ -176,3 +176,18 @@ def test_the_event_loop_goes_on_meanwhile(bodies):
     longest, checked = asyncio.run(pauses())
     assert len(checked[0]) == len(content) - len(b'{"input":}')
     assert longest < 0.1  # in this process: 0.4 s for 24 MB
+
+
+def test_owners_take_turns_however_many_bodies_one_of_them_sends(bodies):
+    content = b'{"input":{"texts":["a"]}}'
+    ended = []
+
+    async def send(owner):
+        await bodies.read(bytearray(content), job(content), owner)
+        ended.append(owner)
+
+    async def scene():
+        await asyncio.gather(*map(send, ["ann"] * 20 + ["bob"] * 3))
+
+    asyncio.run(scene())
+    assert ended[:7].count("bob") == 3
