@@ -77,7 +77,6 @@ def one_or_many(
     *,
     env: Mapping[str, str],
     port: int | None = None,
-    key: str = "none",
     is_alone: bool = not PROXY,
     **more: Any,
 ) -> Iterator[Server]:
@@ -87,13 +86,12 @@ def one_or_many(
         folder: where they run.
         env: variables of each.
         port: to listen on; None: a free one.
-        key: of whoever asks whether they are ready.
         is_alone: whether one server is asked, whatever the environment says.
         more: of `serving`.
     """
     if is_alone:
         with serving("mirror", folder, env=env, until="up", port=port, **more) as server:
-            _wait_until_ready(server, key)
+            _wait_until_ready(server)
             yield server
         return
     with ExitStack() as stack:
@@ -105,9 +103,9 @@ def one_or_many(
             servers.append(stack.enter_context(one))
         for each in servers:
             wait_until(each, "up")
-            _wait_until_ready(each, key)
+            _wait_until_ready(each)
         first, at = servers[0], port or free_port()
-        stack.enter_context(_PROXIES[PROXY](folder, at, [each.port for each in servers], key=key))
+        stack.enter_context(_PROXIES[PROXY](folder, at, [each.port for each in servers]))
         yield Proxied(
             flavour=first.flavour,
             folder=folder,
@@ -120,9 +118,8 @@ def one_or_many(
         )
 
 
-def _wait_until_ready(server: Server, key: str) -> None:
-    headers = {"Authorization": f"Bearer {key}"}
-    wait_for(lambda: server.get("/readyz", headers=headers).is_success or None, 120)
+def _wait_until_ready(server: Server) -> None:
+    wait_for(lambda: server.get("/readyz").is_success or None, 120)
     assert server.process.poll() is None, "its port is another's"
 
 
@@ -139,7 +136,7 @@ def _database() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _haproxy(folder: Path, port: int, servers: Sequence[int], key: str) -> Iterator[None]:
+def _haproxy(folder: Path, port: int, servers: Sequence[int]) -> Iterator[None]:
     """Run HAProxy with the configuration that the page shows, for these ports."""
     program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
@@ -147,7 +144,7 @@ def _haproxy(folder: Path, port: int, servers: Sequence[int], key: str) -> Itera
     (shown,) = re.findall(r"```haproxy\n(.*?)```", PAGE.read_text(), re.DOTALL)
     known = [line for line in shown.splitlines() if not line.startswith("    server ")]
     known += [f"    server s{each} 127.0.0.1:{each} check inter 200ms" for each in servers]
-    text = "\n".join(known).replace("bind :80", f"bind 127.0.0.1:{port}").replace("KEY", key)
+    text = "\n".join(known).replace("bind :80", f"bind 127.0.0.1:{port}")
     (folder / "haproxy.cfg").write_text(f"{text}\n")
     with (folder / "haproxy.log").open("wb") as log:
         process = subprocess.Popen(
@@ -171,7 +168,7 @@ def _answers(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def _relay(folder: Path, port: int, servers: Sequence[int], key: str) -> Iterator[None]:
+def _relay(folder: Path, port: int, servers: Sequence[int]) -> Iterator[None]:
     with relaying(port, servers):
         yield
 

@@ -39,12 +39,12 @@ def folder_with(folder, door="predict.py"):
     return folder
 
 
-def served(flavour, folder, model, key="none", **env):
+def served(flavour, folder, model, **env):
     own = {"DEVICE": "cpu", "WEIGHTS_DIR": str(folder / "weights"), "MODEL": str(model)}
     own |= {"SELF_TEST": "quick", "HF_HUB_OFFLINE": "1"}
     write_schema(folder, predict=DOOR)
     own |= env
-    start = partial(one_or_many, key=key) if flavour == "mirror" else partial(serving, flavour)
+    start = one_or_many if flavour == "mirror" else partial(serving, flavour)
     return start(folder, predict=DOOR, env=own, schema=False)
 
 
@@ -278,7 +278,7 @@ def test_a_key_for_predictions_opens_openais_routes(tmp_path, model):
     (folder / "keys").write_text(line)
     ask = {"model": "base", "prompt": "the", "max_tokens": 2}
     keys = str(folder / "keys")
-    with served("mirror", folder, model, key, API_KEYS_FILE=keys) as own:
+    with served("mirror", folder, model, API_KEYS_FILE=keys) as own:
         url = f"http://127.0.0.1:{own.port}/v1"
         with openai.OpenAI(base_url=url, api_key=key, max_retries=0) as made:
             assert made.completions.create(**ask).usage.completion_tokens == 2

@@ -108,7 +108,6 @@ def site(
         train=train,
         env=variables,
         port=port,
-        key="eve-key",
         is_alone=is_alone,
     ) as server:
         yield server
