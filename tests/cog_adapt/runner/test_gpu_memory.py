@@ -159,8 +159,11 @@ def test_what_a_served_adapter_takes_on_the_device_is_what_is_counted(task):
     served = ServedAdapters(model.base.template, model.base.precision, limit=9, most_bytes=2**30)
     before = allocated()
     made = [served.get(str(number), partial(adapter, model, number)) for number in (1, 2, 3)]
-    tensors = sum(len(each.tensors) for each in made)
-    assert served.bytes <= allocated() - before <= served.bytes + ROUNDED * tensors
+    most = served.bytes + ROUNDED * sum(len(each.tensors) for each in made)
+    assert allocated() - before <= most
+    for each in made:
+        assert not each.module.training  # made when the adapter first answers alone
+    assert served.bytes <= allocated() - before <= most
 
 
 def test_adapters_are_let_go_by_their_bytes():
