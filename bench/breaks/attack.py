@@ -192,8 +192,8 @@ BREAKS = (
     Break(
         "the model process is not told whose a run is",
         f"{_SERVER}/api/requests.py",
-        '    return owned(context, key.owner, is_admin=key.opens("admin"))\n',
-        '    return owned(context, "")\n',
+        "    return owned(context, owner_of(request), ",
+        '    return owned(context, "", ',
         f"{_TESTS}/test_adapters_served.py",
         finding="M1",
     ),

@@ -35,8 +35,8 @@ BREAKS = (
     Break(
         "training mode is left on",
         "gradient_check/phases/modes.py",
-        "    if _trains_somewhere(module):\n        module.eval()\n",
-        "    module.train()\n",
+        "    if _trains_somewhere(module):\n        module.eval()\n    with ",
+        "    module.train()\n    with ",
     ),
     Break(
         "an adaptation has no gradients",

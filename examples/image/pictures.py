@@ -85,13 +85,13 @@ def pixels_of(content: bytes) -> np.ndarray:
 
 
 def _resized(picture: Image.Image) -> Image.Image:
-    """Return a picture in RGB with the bits of `resize`, which narrows rows first too."""
+    """Return a picture in RGB, each value within one of those of `resize`: rows are narrowed first."""
     width, height = picture.size
     rows = max(1, _PIXELS_OF_A_CALL // width)
-    narrow = Image.new("RGB", (SIDE, height))
+    narrow = Image.new("RGB", (min(width, SIDE), height))  # a narrower one is not widened yet
     for top in range(0, height, rows):
         part = picture.crop((0, top, width, min(top + rows, height))).convert("RGB")
-        narrow.paste(part.resize((SIDE, part.height)), (0, top))
+        narrow.paste(part.resize((narrow.width, part.height)), (0, top))
     return narrow.resize((SIDE, SIDE))
 
 

@@ -418,6 +418,8 @@ export interface paths {
         /**
          * Readyz
          * @description Answer a readiness check: 200 if the server accepts requests, else 503 and the reason.
+         *
+         *     If keys are set, a caller without one is not told the reason.
          */
         get: operations["server.readyz"];
         put?: never;

@@ -213,7 +213,7 @@ def test_it_has_the_whole_zone_a_copy_of_the_package_and_settings_of_its_own(tmp
         *("server", "tests", "examples"),
         *("weights", "requirements.txt", "requirements-dev.txt", "requirements-weights.txt"),
         *("README.md", "Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
-        *("pyproject.toml", "cog_adapt", "gradient_check"),
+        *("pyproject.toml", "cog_adapt", "gradient_check", "deploy"),
     }
     copies = {str(path.relative_to(tmp_path)) for path in (tmp_path / "cog_adapt").rglob("*.py")}
     assert copies == {str(path.relative_to(ROOT)) for path in (ROOT / "cog_adapt").rglob("*.py")}

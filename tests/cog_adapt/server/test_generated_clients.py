@@ -245,7 +245,7 @@ def language_model(tmp_path_factory):
     (folder / "keys").write_text(f"{line}\n")
     model = write_model(tmp_path_factory.mktemp("model"), scale=8.0)
     keys = {"API_KEYS_FILE": str(folder / "keys")}
-    with served_model("mirror", folder, model, until=None, **keys) as server:
+    with served_model("mirror", folder, model, **keys) as server:
         server.client.headers["Authorization"] = f"Bearer {key}"
         wait_until(server, "READY")
         yield server, key
