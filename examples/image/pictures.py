@@ -85,7 +85,7 @@ def pixels_of(content: bytes) -> np.ndarray:
 
 
 def _resized(picture: Image.Image) -> Image.Image:
-    """Return a picture in RGB, each value within one of those of `resize`: rows are narrowed first."""
+    """Return a picture in RGB, each value within one of that of `resize`; narrow rows first."""
     width, height = picture.size
     rows = max(1, _PIXELS_OF_A_CALL // width)
     narrow = Image.new("RGB", (min(width, SIDE), height))  # a narrower one is not widened yet
