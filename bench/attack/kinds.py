@@ -66,12 +66,20 @@ def measure_kinds(
         seconds: a group begins again after its last file, until they are over.
         few: use a tenth of the pictures in one ZIP.
         only: parts of the names of rows (`speech:`, `bombs`); a kind without such a row is skipped.
+
+    Raises:
+        SystemExit: no row has such a name.
     """
     rows = []
+    all_groups = groups(few)
+    names = [f"{kind}: {name}" for kind in KINDS for name in all_groups[kind]]
+    for part in only:
+        if not any(part in name for name in names):
+            raise SystemExit(f"--only {part!r} is in no row's name; rows: {'; '.join(names)}.")
     for kind in KINDS:
         chosen = {
             name: group
-            for name, group in groups(few)[kind].items()
+            for name, group in all_groups[kind].items()
             if any(part in f"{kind}: {name}" for part in only)
         }
         if not chosen:

@@ -240,6 +240,8 @@ def _kinds(sizes: Sizes, only: Sequence[str]) -> Found:
 def main() -> None:
     """Attack servers of its own, and time a second caller."""
     chosen = arguments(main.__doc__, _options)
+    if chosen.only != [""] and not chosen.kinds:
+        raise SystemExit("--only chooses rows of --kinds; add --kinds.")
     sizes = QUICK if chosen.quick else Sizes()
     parts = {_neighbours: not chosen.kinds, _kinds: not chosen.beside}
     parts = {_attacked: not (chosen.kinds or chosen.beside)} | parts

@@ -174,3 +174,5 @@ def _relay(folder: Path, port: int, servers: Sequence[int]) -> Iterator[None]:
 
 
 _PROXIES = {"haproxy": _haproxy, "relay": _relay}
+if PROXY and PROXY not in _PROXIES:
+    raise pytest.UsageError(f"PROXY is {PROXY!r}; allowed: {', '.join(_PROXIES)}, or leave it out.")

@@ -69,8 +69,9 @@ def test_while_the_real_model_is_busy_another_waits_for_its_running_tick():
     assert late_busy(row | {"watched pieces": 0})
 
 
-def test_no_kind_is_served_for_rows_that_nobody_wants():
-    assert measure_kinds(0.1, few=True, only=["no such row"]) == []
+def test_a_row_that_there_is_not_is_refused_with_the_rows_there_are():
+    with pytest.raises(SystemExit, match="'no such row' is in no row's name; rows: image: .*speech"):
+        measure_kinds(0.1, few=True, only=["bombs", "no such row"])
 
 
 def test_the_longest_call_in_c_is_named():
