@@ -70,7 +70,9 @@ def test_while_the_real_model_is_busy_another_waits_for_its_running_tick():
 
 
 def test_a_row_that_there_is_not_is_refused_with_the_rows_there_are():
-    with pytest.raises(SystemExit, match="'no such row' is in no row's name; rows: image: .*speech"):
+    with pytest.raises(
+        SystemExit, match="'no such row' is in no row's name; rows: image: .*speech"
+    ):
         measure_kinds(0.1, few=True, only=["bombs", "no such row"])
 
 
