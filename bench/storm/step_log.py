@@ -27,6 +27,7 @@ from cog_adapt.server.worker.active import find_active
 from task import TextClassification
 
 _TICKET = re.compile(r"ticket (\d+)")
+_TAKEN_OVER = re.compile(r"\+\d+/")
 _learnings: "WeakKeyDictionary[nn.Module, int]" = WeakKeyDictionary()
 _numbers = itertools.count(1)
 
@@ -79,7 +80,7 @@ def _noted(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]
         active = find_active()
         if active is None:  # the self-test's
             return await work(*given)
-        run = active.request.id
+        run = _TAKEN_OVER.sub("", active.request.id, count=1)
         _append("begin", run)
         try:
             done = await work(*given)

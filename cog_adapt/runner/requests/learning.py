@@ -13,7 +13,7 @@ from typing import Any
 
 from cog_adapt.adapter_metadata import Provenance
 from cog_adapt.runner.adaptation.memory_estimate import Waiting
-from cog_adapt.runner.errors import AdapterNotFound, StoreError
+from cog_adapt.runner.errors import AdapterNotFound, NotServedError, StoreError
 from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.model.loaded_model import Adaptation
 from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner
@@ -74,10 +74,24 @@ def _in_turn(runner: ModelRunner, planned: Plan) -> Callable[[], _Begun] | Turn[
         return partial(_begin, runner, planned)
     return Turn(
         ask=partial(claims.ask, wanted.owner, planned.claim),
-        begin=partial(_begin, runner, planned),
+        begin=partial(_begin_in_turn, runner, planned),
         notice=_EQUAL,
         patience=wanted.recipe.budget_seconds,
     )
+
+
+def _begin_in_turn(runner: ModelRunner, planned: Plan, waited: float) -> _Begun | None:
+    """Begin a run; None while adapters must not be found, since others may have learned the same.
+
+    So it is until this server has read the others' changes, or until a pause is over.
+    """
+    pause = runner.scheduler.pause
+    if pause.is_on():
+        return None
+    try:
+        return _begin(runner, planned, waited)
+    except NotServedError:  # an equal run has ended
+        return _run(runner, planned, waited) if pause.is_over() else None
 
 
 def _begin(runner: ModelRunner, planned: Plan, waited: float | None = None) -> _Begun:
@@ -89,8 +103,10 @@ def _begin(runner: ModelRunner, planned: Plan, waited: float | None = None) -> _
         waited: the seconds for which another process held the claim; None: there is no other.
     """
     known = decided_meanwhile(runner, planned, by_others=waited is not None)
-    if known is not None:
-        return known
+    return _run(runner, planned, waited) if known is None else known
+
+
+def _run(runner: ModelRunner, planned: Plan, waited: float | None) -> RunStart[AdaptationResult]:
     runner.cache.counts["adaptations_run"] += 1
     wanted = planned.wanted
     every = KEEP_EVERY if wanted.survives else _AT_THE_END

@@ -16,7 +16,12 @@ from typing import Any, Self
 from cog_adapt.runner.adaptation.divergence import warnings_of
 from cog_adapt.runner.config import AUTO, HEAD, Recipe
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.errors import AdapterNotFound, StoreError, WeightsError
+from cog_adapt.runner.errors import (
+    AdapterNotFound,
+    NotServedError,
+    StoreError,
+    WeightsError,
+)
 from cog_adapt.runner.heads.suspects import warnings_of_suspects
 from cog_adapt.runner.known.adaptation_key import AdaptationKey, key_of
 from cog_adapt.runner.known.receipt import Receipt
@@ -164,7 +169,7 @@ def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
     if key is None:
         return Plan.anew(wanted)
     decision = runner.store.decisions.find(wanted.owner, key.whole, **wanted.which)
-    if decision and (known := _open(runner, wanted, decision)):
+    if decision and (known := _open_now(runner, wanted, decision)):
         return Plan.done(wanted, known, key)
     begins = wanted.begin is not None or wanted.fresh
     smaller = None if begins else _smaller(runner, wanted=wanted, key=key, recipe=recipe)
@@ -177,7 +182,7 @@ def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
 def plan_known(runner: ModelRunner, key: str, wanted: AdaptationRequest) -> Plan | None:
     """Return the plan for a key with a decision; None if the request must be planned anew."""
     decision = runner.store.decisions.recent(wanted.owner, key, **wanted.which)
-    known = _open(runner, wanted, decision) if decision else None
+    known = _open_now(runner, wanted, decision) if decision else None
     return None if known is None else Plan.done(wanted, known)
 
 
@@ -190,6 +195,9 @@ def decided_meanwhile(
         runner: the model.
         planned: the plan.
         by_others: whether the run may have ended in another process: files are read then.
+
+    Raises:
+        NotServedError: an equal run has ended, and its adapter must not be found now.
     """
     wanted, key = planned.wanted, planned.key
     if key is None:
@@ -200,15 +208,27 @@ def decided_meanwhile(
     return _open(runner, wanted, decision) if decision else None
 
 
+def _open_now(
+    runner: ModelRunner, wanted: AdaptationRequest, decision: Decision
+) -> AdaptationResult | None:
+    """Return a decision's result; None if its adapter cannot be loaded, or must not be now."""
+    try:
+        return _open(runner, wanted, decision)
+    except NotServedError:
+        return None
+
+
 def _open(
     runner: ModelRunner, wanted: AdaptationRequest, decision: Decision
 ) -> AdaptationResult | None:
-    """Return a decision's result; None if its adapter cannot be loaded."""
+    """Return a decision's result; None if its adapter cannot be loaded (NotServedError)."""
     try:
         adapter = runner.store.get(decision.adapter, wanted.owner) if decision.adapter else None
     except (AdapterNotFound, WeightsError):
         runner.store.decisions.drop(wanted.owner, decision.adapter or "")
         return None
+    except NotServedError:
+        raise
     except StoreError as error:
         logger.warning("adapter %s is made again: %s", decision.adapter, error)
         return None
@@ -225,7 +245,7 @@ def _smaller(
     if recipe.method == HEAD:
         return None
     decision = runner.store.decisions.largest_part(wanted.owner, key.family, key.rows)
-    known = decision and _open(runner, wanted, decision)
+    known = decision and _open_now(runner, wanted, decision)
     adapter = known.adapter if known else None
     if decision is None or adapter is None:
         return None

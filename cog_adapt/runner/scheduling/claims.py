@@ -40,12 +40,12 @@ class Turn(Generic[B]):
     Attributes:
         ask: asks for the claim.
         begin: begins the run, given the seconds for which another process held the claim; it may
-            read files, so it is called on a thread of its own.
+            read files, so it is called on a thread of its own. None: not yet, it is called again.
         notice: progress that is shown if another process holds the claim.
         patience: seconds after which the run begins without the claim; None: never.
     """
 
     ask: Callable[[], Claim]
-    begin: Callable[[float], B]
+    begin: Callable[[float], B | None]
     notice: Any = None
     patience: float | None = None

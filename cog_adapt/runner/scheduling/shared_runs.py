@@ -23,6 +23,7 @@ R = TypeVar("R")
 Report = Callable[[Any], None]
 
 _POLL_SECONDS = 0.002
+_NOT_YET_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ class WaitingRun(Generic[R]):
         self._turn = turn
         self._asked_at = time.monotonic()
         self._has_shown = False
-        self._beginning: Future[RunStart[R] | R] | None = None
+        self._again_at = 0.0
+        self._beginning: Future[RunStart[R] | R | None] | None = None
 
     def read_notice(self) -> Any:  # noqa: ANN401 - progress may be anything
         """Return once that another process is at it; else None."""
@@ -151,13 +153,19 @@ class WaitingRun(Generic[R]):
         self._has_shown = True
         return self._turn.notice
 
-    def begun_by(self, pool: ThreadPoolExecutor) -> "Future[RunStart[R] | R] | None":
+    def begun_by(self, pool: ThreadPoolExecutor) -> "Future[RunStart[R] | R | None] | None":
         """Return what began, or its error; None before the turn has come and it has begun."""
-        waited = time.monotonic() - self._asked_at
+        now = time.monotonic()
+        waited = now - self._asked_at
         is_impatient = self._turn.patience is not None and waited >= self._turn.patience
-        if self._beginning is None and (self.claim.is_held or is_impatient):
+        is_due = self.claim.is_held or is_impatient
+        if self._beginning is None and is_due and now >= self._again_at:
             self._beginning = pool.submit(self._turn.begin, waited if self._has_shown else 0.0)
-        return self._beginning if self._beginning and self._beginning.done() else None
+        if self._beginning is None or not self._beginning.done():
+            return None
+        if self._beginning.exception() is None and self._beginning.result() is None:
+            self._beginning, self._again_at = None, now + _NOT_YET_SECONDS
+        return self._beginning
 
 
 class SharedRuns:

@@ -67,6 +67,15 @@ class AdaptationClaims:
         """End all claims of a worker whose process has ended."""
         self._end(lambda each: each[0] is worker)
 
+    def take_again(self) -> None:
+        """Take all claims anew: they ended with this server's lease, so others may have them."""
+        if self._rows is None:
+            return
+        for place, line in self._lines.items():
+            if line.is_ours:
+                line.is_ours = False
+                self._spawn(self._take(self._rows, place, line))
+
     def close(self) -> None:
         """Stop waiting for other servers; what is still claimed ends with this server's lease."""
         for task in self._tasks:

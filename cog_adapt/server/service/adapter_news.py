@@ -27,8 +27,8 @@ class AdapterNews:
     Args:
         relay: to all workers.
         index: has the numbers of the changes.
-        drop_taken: cancels what other servers have taken; called once this server's lease had
-            ended, before the workers may go on.
+        drop_taken: cancels what other servers have taken, and takes the claims again; called once
+            this server's lease had ended, before the workers may go on.
     """
 
     def __init__(

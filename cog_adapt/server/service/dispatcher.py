@@ -6,6 +6,7 @@ it. A slot is free before its answer is sent.
 
 import asyncio
 from collections.abc import Sequence
+from itertools import count
 
 import structlog
 
@@ -26,6 +27,7 @@ from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
 
 _CACHE_BYTES = 2**26
+_takeovers = count(1)
 log = structlog.get_logger()
 
 
@@ -133,7 +135,8 @@ class Dispatcher:
             raise IdInUse(f"id {request.id!r} is in use by a prediction that has not ended.")
         self._room.take(request, len(self.predictions), is_recovered=is_recovered)
         history = self._settings.cog_stream_history_capacity
-        prediction = Prediction(request, history, self._event_budget)
+        taken_over = next(_takeovers) if is_recovered else 0
+        prediction = Prediction(request, history, self._event_budget, taken_over)
         self.predictions[request.key] = prediction
         try:
             await self._recorder.accept(prediction, is_recovered=is_recovered)

@@ -140,20 +140,35 @@ class PredictionSpec(msgspec.Struct, frozen=True):
 class Prediction:
     """One run of the model, from its acceptance to its end.
 
+    Args:
+        request: what is to be run.
+        history: the most events that are kept.
+        events: the budget of their bytes.
+        taken_over: the number of this run among those that this server has taken over; 0: it was
+            accepted here.
+
     Attributes:
         done: resolved when the prediction has ended and its slot is free.
         answer_bytes: of its output, logs and metrics.
         overflow: the reason for giving it up if its answer takes too much memory; else None.
+        run_id: the worker's name for this run. One that comes back from another server has another
+            name here than its canceled run, which may not have ended yet.
         has_moved: whether another server has taken it: it ends here without an end.
         crashes: the number of worker crashes while it ran.
         affinity: what makes one worker quicker than another; None until it has been read.
     """
 
-    def __init__(self, request: PredictionSpec, history: int, events: Budget | None = None) -> None:
+    def __init__(
+        self,
+        request: PredictionSpec,
+        history: int,
+        events: Budget | None = None,
+        taken_over: int = 0,
+    ) -> None:
         self.request = request
         self.id = request.id
         self.key = request.key
-        self.run_id = request.run_id
+        self.run_id = f"+{taken_over}/{request.run_id}" if taken_over else request.run_id
         self.status: State = "starting"
         self.created_at = request.created_at or now()
         self.started_at: datetime | None = None

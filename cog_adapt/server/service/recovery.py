@@ -15,6 +15,7 @@ from cog_adapt.server.records import Record, Records
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.mapping import to_request
 from cog_adapt.server.service.recorder import PredictionRecorder
+from cog_adapt.server.service.work_sharing import WorkSharing
 
 _SECONDS_BETWEEN = 5.0
 _EXCHANGES = 5  # with the other living servers, between two looks for dead ones
@@ -30,7 +31,7 @@ class Recovery:
         records: the database.
         recorder: ends the records that cannot be run again.
         is_possible: returns whether this server could run a prediction now.
-        exchange: offers and takes waiting work (`WorkSharing.exchange`).
+        sharing: exchanges waiting work with the other servers.
     """
 
     def __init__(
@@ -39,9 +40,9 @@ class Recovery:
         records: Records,
         recorder: PredictionRecorder,
         is_possible: Callable[[], bool],
-        exchange: Find,
+        sharing: WorkSharing,
     ) -> None:
-        self._exchange = exchange
+        self._sharing = sharing
         self._dispatchers = dispatchers
         self._records = records
         self._recorder = recorder
@@ -62,13 +63,16 @@ class Recovery:
         while True:
             await self._go_on_with(self._find_orphans)
             for _ in range(_EXCHANGES):
-                await self._go_on_with(self._exchange)
+                await self._go_on_with(self._sharing.take, offers=True)
                 await asyncio.sleep(_SECONDS_BETWEEN / _EXCHANGES)
 
-    async def _go_on_with(self, find: Find) -> None:
+    async def _go_on_with(self, find: Find, *, offers: bool = False) -> None:
         try:
-            self._left += await find()
-            await self._take_over_all()
+            if offers:
+                await self._sharing.offer()
+            async with self._sharing.changing_hands:
+                self._left += await find()
+                await self._take_over_all()
         except (StorageError, RequestError) as error:
             log.warning("cannot go on with the work of other servers", error=str(error))
 

@@ -65,7 +65,7 @@ class PredictionService:
             records=records,
             recorder=recorder,
             is_possible=self._may_run,
-            exchange=self._sharing.exchange,
+            sharing=self._sharing,
         )
         self._document: dict[str, Any] = {}
         self._validators: dict[str, InputValidator] = {}

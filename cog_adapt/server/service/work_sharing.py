@@ -5,6 +5,7 @@ them, that the record is another's, and drops the prediction without an end. So 
 was taken for dead with what still runs there.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 
 from cog_adapt.server.protocol import Kind
@@ -22,6 +23,11 @@ class WorkSharing:
         peers: the other servers.
         is_ready: returns whether this server could begin a prediction now.
         main: the dispatcher whose worker starts with the server.
+
+    Attributes:
+        changing_hands: held while records become this server's, and while it drops what others have
+            taken. Else a record that comes back between a look and the drop would be dropped, and
+            no server would run it.
     """
 
     def __init__(
@@ -35,9 +41,21 @@ class WorkSharing:
         self._peers = peers
         self._is_ready = is_ready
         self._main = main
+        self.changing_hands = asyncio.Lock()
 
-    async def exchange(self) -> list[Record]:
-        """Offer what waits here, drop what others have taken, and take what they offer.
+    async def offer(self) -> None:
+        """Offer what waits here, and drop what others have taken.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        if self._peers.is_shared:
+            offered = [each for some in self._dispatchers.values() for each in self._offered(some)]
+            await self._peers.say_waiting(len(offered))
+            await self.drop_taken()
+
+    async def take(self) -> list[Record]:
+        """Take what others offer, as much as could begin; hold `changing_hands` until it runs here.
 
         Returns:
             the records that are now this server's, and are to be run.
@@ -45,12 +63,7 @@ class WorkSharing:
         Raises:
             StorageError: the database cannot be used.
         """
-        if not self._peers.is_shared:
-            return []
-        offered = [each for some in self._dispatchers.values() for each in self._offered(some)]
-        await self._peers.say_waiting(len(offered))
-        await self.drop_taken()
-        if not self._is_ready():
+        if not (self._peers.is_shared and self._is_ready()):
             return []
         return await self._peers.take_waiting(self._count_free())
 
@@ -81,16 +94,20 @@ class WorkSharing:
         """
         if not recorded or not self._peers.is_shared:
             return
-        moved = await self._peers.find_moved([each.key for each in recorded])
-        # what waits first: the slot of what runs would go to it
-        for prediction in sorted(recorded, key=lambda each: each.status == "processing"):
-            dispatcher = self._dispatchers[prediction.request.kind]
-            is_here = prediction in dispatcher.waiting or (
-                dispatcher.predictions.get(prediction.key) is prediction
-                and prediction.status == "processing"
-            )  # else it has ended, or its beginning is being recorded
-            if prediction.key in moved and is_here:
-                dispatcher.drop_moved(prediction)
+        async with self.changing_hands:
+            moved = await self._peers.find_moved([each.key for each in recorded])
+            # what waits first: the slot of what runs would go to it
+            for prediction in sorted(recorded, key=lambda each: each.status == "processing"):
+                if prediction.key in moved and self._is_here(prediction):
+                    self._dispatchers[prediction.request.kind].drop_moved(prediction)
+
+    def _is_here(self, prediction: Prediction) -> bool:
+        """Return whether one waits or runs; else it has ended, or its beginning is recorded now."""
+        dispatcher = self._dispatchers[prediction.request.kind]
+        return prediction in dispatcher.waiting or (
+            dispatcher.predictions.get(prediction.key) is prediction
+            and prediction.status == "processing"
+        )
 
     def _count_free(self) -> dict[Kind, int]:
         return {kind: _count_free(each) for kind, each in self._dispatchers.items()}

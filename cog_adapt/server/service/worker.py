@@ -168,7 +168,7 @@ class Worker:
         """Start a prediction. Return False if the process is gone and cannot have read it."""
         request = prediction.request
         run = Run(
-            id=request.run_id,
+            id=prediction.run_id,
             input=request.input,
             context=request.context,
             prediction_id=request.id,

@@ -48,6 +48,38 @@ def test_what_is_known_is_opened(runner):
         assert id_of(decided_meanwhile(runner, planned)) == done.adapter
 
 
+class Granted:
+    """Stands for claims that are always granted."""
+
+    is_held, is_waiting = True, False
+
+    def ask(self, _owner, _key):
+        return self
+
+    def release(self):
+        pass
+
+
+def test_what_is_known_is_waited_for_while_adapters_must_not_be_found(runner):
+    asker, serves = Asker(runner), True
+    done = asker.now()
+    runner.cache.claims = Granted()
+    runner.adapters.serve_while(lambda: serves)
+
+    async def scene():
+        nonlocal serves
+        serves = False  # for instance because this server stood still
+        asked = asyncio.create_task(asker.ask())
+        await asyncio.sleep(0.3)
+        assert not asked.done()
+        serves = True
+        again = await asked
+        assert (again.adapter, again.report["known"]) == (done.adapter, True)
+
+    asyncio.run(scene())
+    assert runner.cache.counts["adaptations_run"] == 1
+
+
 def test_owners_share_no_run_and_no_state(runner):
     one, other = (plan(runner, AdaptationRequest(ROWS, FEW, owner)) for owner in ("ann", "bob"))
     assert one.run != other.run

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import sys
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.runner.scheduling.pause import Pause
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from gradient_check.tests.models import Cancelled
 from gradient_check.tests.states import thread_modes
@@ -686,7 +688,28 @@ def test_long_work_goes_on_after_a_pause_of_ten_seconds():
         scheduler.pause.unless(lambda: False)
         long = scheduler.submit_long(ticks("long", 1, []))
         assert scheduler.submit_short(ticks("short", 1, [])).wait() == "short"
-        now[0] = 30.0
+        for now[0] in (5.0, 9.0, 12.0):
+            time.sleep(0.1)  # so that the scheduler asks
         assert long.wait() == "long"
     finally:
         scheduler.close()
+
+
+def test_each_pause_has_its_own_ten_seconds():
+    now, may_advance = [0.0], False
+    pause = Pause(lambda: now[0])
+    pause.unless(lambda: may_advance)
+    assert (pause.is_on(), pause.is_over()) == (True, False)
+    now[0] = 5.0
+    assert pause.is_on()
+    # the paused work is cancelled, so nobody asks again before the next pause
+    now[0] = 100.0
+    assert pause.is_on()
+    for now[0] in (105.0, 111.0):
+        pause.is_on()
+    assert (pause.is_on(), pause.is_over()) == (False, True)
+    may_advance = True
+    assert (pause.is_on(), pause.is_over()) == (False, False)
+    may_advance = False
+    now[0] = 112.0
+    assert pause.is_on()

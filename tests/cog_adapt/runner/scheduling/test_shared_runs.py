@@ -305,3 +305,14 @@ def test_patience_ends_the_wait(work, claim):
         assert await work.runs.follow("key", turn, str) == "result 1"
 
     asyncio.run(asked())
+
+
+def test_a_run_that_may_not_begin_yet_is_asked_again(work, claim):
+    async def asked():
+        answers = [None, None, "known"]
+        claim.is_held = True
+        turn = Turn(lambda: claim, lambda _waited: answers.pop(0))
+        assert await work.runs.follow("key", turn, str) == "known"
+        assert (answers, claim.releases > 0) == ([], True)
+
+    asyncio.run(asked())

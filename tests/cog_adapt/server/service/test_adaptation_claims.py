@@ -148,3 +148,19 @@ def test_without_the_database_for_a_whole_lease_each_server_grants_its_own(rows,
         await until(lambda: told(worker) == [(1, True)])
 
     asyncio.run(scene())
+
+
+def test_claims_that_ended_with_the_lease_are_taken_again(rows):
+    async def scene():
+        rows.taken.clear()
+        claims, worker = AdaptationClaims(rows), Worker()
+        claims.ask(worker, Claim(1, "ada", "k"))
+        await until(lambda: told(worker) == [(1, True)])
+        rows.mine.clear()
+        rows.taken.add(("ada", "k"))  # another server took this one for dead
+        claims.take_again()
+        await until(lambda: told(worker)[-1] == (1, False))
+        rows.taken.clear()
+        await until(lambda: told(worker)[-1] == (1, True))
+
+    asyncio.run(scene())

@@ -87,6 +87,23 @@ def test_what_has_no_room_is_refused_and_counted(play, strict, most, error, reas
     play(scene)
 
 
+def test_the_end_of_a_run_that_was_given_up_is_not_that_of_the_run_that_comes_back(play):
+    async def scene(harness):
+        given_up = await harness.submit("a")
+        await until(lambda: harness.model.runs)
+        harness.dispatcher.drop_moved(given_up)  # another server has taken it
+        back = await harness.dispatcher.submit(given_up.request, is_recovered=True)
+        await until(lambda: len(harness.model.runs) == 2)
+        first, second = harness.model.runs
+        harness.dispatcher.lead.on_report(Finished(first, "canceled"))
+        assert back.status == "processing"
+        harness.dispatcher.lead.on_report(Finished(second, "succeeded"))
+        assert (back.status, back.id) == ("succeeded", "a")
+        await harness.flush()
+
+    play(scene)
+
+
 def test_a_worker_that_is_given_up_takes_nothing(play):
     async def scene(harness):
         harness.dispatcher.lead.state, harness.dispatcher.lead.last_crash = "defunct", "died"
@@ -149,8 +166,9 @@ def test_waiting_inputs_are_limited_in_bytes(play):
         recovered = PredictionSpec("old", "predict", inputs, inputs)
         await harness.dispatcher.submit(recovered, is_recovered=True)
         for name in ("p0", "p1", "again", "old"):
+            run = harness.dispatcher.find(name).run_id
             harness.dispatcher.cancel(name)
-            harness.dispatcher.lead.on_report(Finished(name, "canceled"))
+            harness.dispatcher.lead.on_report(Finished(run, "canceled"))
             await harness.flush()
         assert harness.budgets.queue.used == 0
 
