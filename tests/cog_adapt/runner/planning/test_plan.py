@@ -60,24 +60,39 @@ class Granted:
         pass
 
 
-def test_what_is_known_is_waited_for_while_adapters_must_not_be_found(runner):
-    asker, serves = Asker(runner), True
-    done = asker.now()
-    runner.cache.claims = Granted()
-    runner.adapters.serve_while(lambda: serves)
+def ask_while_away(asker, away):
+    """Ask while this server has no news of others, until the news come; return the answer.
+
+    Args:
+        asker: of the runner.
+        away: called with a function that returns whether the news have come.
+    """
 
     async def scene():
-        nonlocal serves
-        serves = False  # for instance because this server stood still
+        has_news = False
+        away(lambda: has_news)
         asked = asyncio.create_task(asker.ask())
         await asyncio.sleep(0.3)
         assert not asked.done()
-        serves = True
-        again = await asked
-        assert (again.adapter, again.report["known"]) == (done.adapter, True)
+        before = asker.runner.cache.counts["adaptations_run"]
+        has_news = True
+        return before, await asked
 
-    asyncio.run(scene())
+    asker.runner.cache.claims = Granted()
+    return asyncio.run(scene())
+
+
+def test_what_is_known_is_waited_for_while_adapters_must_not_be_found(runner):
+    asker = Asker(runner)
+    done = asker.now()
+    _, again = ask_while_away(asker, runner.store.serving.only_while)
+    assert (again.adapter, again.report["known"]) == (done.adapter, True)
     assert runner.cache.counts["adaptations_run"] == 1
+
+
+def test_nothing_begins_while_others_may_have_learned_the_same(runner):
+    begun, answer = ask_while_away(Asker(runner), runner.adapters.serve_while)
+    assert (begun, answer.report["known"]) == (0, False)
 
 
 def test_owners_share_no_run_and_no_state(runner):
