@@ -15,7 +15,7 @@ from cog_adapt.server.api.dependencies import parts_of
 from cog_adapt.server.api.ownership import RecordLookup
 from cog_adapt.server.api.past_events import past_events
 from cog_adapt.server.api.sse import Write, follow, write_event
-from cog_adapt.server.errors import OwnerGone
+from cog_adapt.server.errors import OwnerGone, StorageError
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.prediction import Prediction
@@ -126,25 +126,24 @@ async def _to_the_end(
 async def _from_anywhere(
     look: RecordLookup, kind: Kind, after: int, write: Write, go_on: _GoOn
 ) -> AsyncGenerator[bytes]:
-    """Yield the events of an unfinished run as soon as some server runs it."""
-    first = None
+    """Yield the events of an unfinished run as soon as some server runs it.
+
+    While no server does, or the database cannot tell which, its reader waits.
+    """
+    first, has_said = None, False
     while first is None:
-        portions = await _portions_now(look, kind, after, write, go_on)
-        first = await _first_of(portions)
+        try:
+            portions = await _portions_now(look, kind, after, write, go_on)
+            first = await anext(portions, b"")
+        except (OwnerGone, StorageError) as error:
+            if not has_said:
+                log.info("a run that is followed goes on at no server yet", error=str(error))
+            has_said = True
+            await asyncio.sleep(_LOOK_SECONDS)
     async with aclosing(portions):
         yield first
         async for portion in portions:
             yield portion
-
-
-async def _first_of(portions: AsyncGenerator[bytes]) -> bytes | None:
-    """Return the first portion, or None after a pause where no server runs it yet."""
-    try:
-        return await anext(portions, b"")
-    except OwnerGone as error:
-        log.info("a run that is followed goes on at no server yet", error=str(error))
-        await asyncio.sleep(_LOOK_SECONDS)
-        return None
 
 
 async def _portions_now(

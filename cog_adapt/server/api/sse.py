@@ -5,11 +5,14 @@ import re
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Protocol
 
+import httpx2
+import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cog_adapt.server.api.leaving import wait_until_left
 from cog_adapt.server.api.replicate_events import translate
+from cog_adapt.server.errors import StorageError
 from cog_adapt.server.service.events import EventLog, MissedError, RunEvent
 from cog_adapt.server.service.prediction import encode
 
@@ -22,7 +25,7 @@ _HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
-
+log = structlog.get_logger()
 
 Write = Callable[[RunEvent], bytes]
 
@@ -169,6 +172,9 @@ class EventStream(Response):
             is_whole = not gone.done()
             if is_whole:
                 await send({"type": "http.response.body", "body": b""})
+        except (StorageError, httpx2.TransportError) as error:
+            # the connection is cut, so that the reader comes back with Last-Event-ID
+            log.warning("a stream was cut in the middle", error=str(error))
         finally:
             gone.cancel()
             await paced.close()

@@ -3,11 +3,14 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 
+from cog_adapt.server.errors import StorageError
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.service import events
+from cog_adapt.server.service.mapping import to_record
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 BODY = {"input": {"text": "a"}}
@@ -47,6 +50,32 @@ def test_a_put_may_follow_what_runs(play, monkeypatch):
         assert full.error == "1 readers follow this prediction; try later."
         site.put_out("a", b'"x"')
         assert (await following).body.startswith(b'event: start\ndata: {"id":"a"')
+
+    play(scene)
+
+
+def test_a_stream_of_what_moves_waits_for_the_database(play, monkeypatch):
+    async def scene(site):
+        await site.ask("PUT", "/predictions/a", BODY, prefer="respond-async")
+        await until(lambda: site.model.runs)
+        following = site.asking("GET", "/predictions/a/events")
+        running = site.service.find("a")
+        await until(lambda: running.events.followers)
+        ended = msgspec.structs.replace(to_record(running), status="succeeded", payload=None)
+        looks: list[str] = []
+
+        async def get(name, *_):
+            looks.append(name)
+            if len(looks) < 3:
+                raise StorageError("PostgreSQL is restarting")
+            return ended
+
+        monkeypatch.setattr(site.service.records, "get", get)
+        site.service.dispatcher("predict").drop_moved(running)
+        await until(lambda: len(looks) == 1)
+        assert not following.done()
+        answer = await following
+        assert b"event: completed" in answer.body
 
     play(scene)
 

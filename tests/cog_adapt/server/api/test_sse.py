@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 
+import httpx2
 import pytest
 
 from cog_adapt.server.api import sse as streams
@@ -136,6 +137,20 @@ def test_a_reader_whose_connection_breaks_counts_as_gone():
         return None
 
     assert run(break_off()) == ([True], 0)
+
+
+def test_a_stream_that_fails_in_the_middle_has_no_end():
+    async def fail():
+        async def portions():
+            yield b"event: start\n\n"
+            raise httpx2.RemoteProtocolError("the other server has left")
+
+        reader = Reader()
+        await EventStream(portions())({}, reader.receive, reader.send)
+        return reader
+
+    last = run(fail()).sent[-1]
+    assert (last["body"], last["more_body"]) == (b"event: start\n\n", True)
 
 
 def test_a_long_pause_is_filled_with_comments(monkeypatch):
