@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.postgres import Cluster, find_binaries
 from bench.report import Columns, Report, arguments, console
-from bench.storm.clients import Clients
+from bench.storm.clients import MOST_SECONDS, Clients
 from bench.storm.judge import Judge
 from bench.storm.kills import Kills
 from bench.storm.noted import Noted
@@ -86,6 +86,7 @@ async def _storm(fleet: Fleet, chosen: argparse.Namespace) -> list[str]:
         "requests": chosen.requests,
         "share without retries": WITHOUT_RETRIES,
         "requests in flight": chosen.in_flight,
+        "seconds until a client gives up": MOST_SECONDS,
         "steps of an adaptation": chosen.steps,
         "slots of a server": SLOTS,
         "kills": chosen.kills,

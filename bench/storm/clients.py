@@ -12,7 +12,7 @@ from bench.storm.requests import Planned
 from bench.storm.spies import Spy
 from bench.storm.streams import EventReader
 
-_MOST_SECONDS = 400.0
+MOST_SECONDS = 400.0
 _MOST_SECONDS_AGAIN = 60.0
 _LOOK_SECONDS = 0.1
 
@@ -67,9 +67,18 @@ class Clients:
     async def _look_again(self, outcome: Outcome) -> None:
         try:
             async with asyncio.timeout(_MOST_SECONDS_AGAIN):
+                await self._find(outcome)
                 await self._until_final(outcome)
         except TimeoutError:
             outcome.broken.append("no end, though nothing is killed any more")
+
+    async def _find(self, outcome: Outcome) -> None:
+        """Find what a client has put before it gave up."""
+        if outcome.is_late and not outcome.was_accepted:
+            response = await self._asking(outcome).send("GET", outcome.planned.path)
+            outcome.was_accepted = response.status_code == 200
+            if not outcome.was_accepted:
+                outcome.broken.append(f"was not accepted within {MOST_SECONDS:g} s")
 
     async def close(self) -> None:
         """Close the connections."""
@@ -80,10 +89,10 @@ class Clients:
 
     async def _carry(self, outcome: Outcome) -> None:
         try:
-            async with asyncio.timeout(_MOST_SECONDS):
+            async with asyncio.timeout(MOST_SECONDS):
                 await self._ask_and_follow(outcome)
         except TimeoutError:
-            outcome.broken.append(f"no end after {_MOST_SECONDS:g} s")
+            outcome.is_late = True
         finally:
             self._room.release()
 

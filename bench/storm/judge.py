@@ -121,6 +121,7 @@ class Judge:
             retries = "with retries" if each.planned.retries else "without retries"
             end = each.ends[-1] if each.ends else "no end"
             rows[f"{each.planned.purpose}: {end}"] += 1
+            rows["ended after its client had given up"] += each.is_late
             rows[f"{retries}: sent"] += 1
             rows[f"{retries}: under way in a process that was killed"] += self.was_hit(each)
             rows[f"{retries}: ran more than once"] += len(self._runs(each)) > 1

@@ -21,6 +21,7 @@ class Outcome:
         error: of a failed run.
         ended_at: the time of the first end, in seconds since the boot.
         cancel: the status of the answer to the cancel, where there was one.
+        is_late: whether its client gave up before the end; the end is looked for afterwards.
         broken: descriptions of answers that break a promise.
         refused: answers after which the client asked again, by status; 0 is a lost connection.
     """
@@ -31,6 +32,7 @@ class Outcome:
     error: str = ""
     ended_at: float = 0.0
     cancel: int | None = None
+    is_late: bool = False
     broken: list[str] = field(default_factory=list)
     refused: Counter[int] = field(default_factory=Counter)
 
