@@ -3,7 +3,11 @@
 import pytest
 
 from cog_adapt.server.errors import InputError
-from cog_adapt.server.worker.data_urls import is_url, read_data_url
+from cog_adapt.server.worker.data_urls import PIECE, data_url_pieces, is_url
+
+
+def read_data_url(url, most_bytes):
+    return b"".join(data_url_pieces(url, most_bytes))
 
 
 @pytest.mark.parametrize("text", ["data:,x", "http://h", "https://h"])
