@@ -59,6 +59,13 @@ def test_a_long_text_is_in_the_digest_with_its_place(other):
     assert digest != request_digest(Request(["x"], examples=other))
 
 
+def test_a_long_text_and_null_may_not_change_places():
+    rows = [{"text": LONG, "label": None}], [{"text": None, "label": LONG}]
+    one, other = (request_digest(Request(["x"], examples=each)) for each in rows)
+    assert one
+    assert one != other
+
+
 def test_long_texts_are_not_encoded_as_json_in_one_call(monkeypatch):
     encoded: list[str] = []
     whole = json.dumps
