@@ -224,10 +224,12 @@ _requests = msgspec.msgpack.Decoder(Request)
 _reports = msgspec.msgpack.Decoder(Report)
 
 
-def to_frame(message: Request | Report) -> bytes:
-    """Encode a message, with its length in front."""
-    body = _encoder.encode(message)
-    return _LENGTH.pack(len(body)) + body
+def to_frame(message: Request | Report) -> bytearray:
+    """Encode a message, with its length in front; a large input is copied once."""
+    frame = bytearray(_LENGTH.size)
+    _encoder.encode_into(message, frame, _LENGTH.size)
+    _LENGTH.pack_into(frame, 0, len(frame) - _LENGTH.size)
+    return frame
 
 
 class Frames:
@@ -246,6 +248,13 @@ class Frames:
     def of_reports(cls) -> "Frames":
         """Make the frames of the front process, which receives the worker's messages."""
         return cls(_reports)
+
+    @property
+    def missing(self) -> int:
+        """The bytes until the frame that has begun is whole; 0 if its length is not known."""
+        if len(self._buffer) < _LENGTH.size:
+            return 0
+        return _LENGTH.size + int(_LENGTH.unpack_from(self._buffer)[0]) - len(self._buffer)
 
     def feed(self, data: bytes) -> list[Any]:
         """Add bytes, and return the messages that are now complete.

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from cog_adapt.runner.data.files import ZIP_MARK, read_text_or_zip, utf8
-from cog_adapt.runner.data.plain_values import characters_of
+from cog_adapt.runner.data.plain_values import (
+    Place,
+    characters_of,
+    utf8_pieces,
+    without_long_texts,
+)
 from cog_adapt.runner.data.row import (
     ACCEPTED,
     HALF_A_PAIR,
@@ -176,15 +181,18 @@ def _size_of(source: Source) -> int:
     try:
         if isinstance(source, str):
             return len(source.encode())
-        return sum(len(_json_of(row).encode()) + _AROUND_BYTES for row in source)
+        return sum(_json_size(row) + _AROUND_BYTES for row in source)
     except UnicodeEncodeError as cause:
         raise InputError(HALF_A_PAIR) from cause
     except (RecursionError, ValueError) as cause:
         raise InputError(f"JSON nested too deep, or in itself: {ACCEPTED}") from cause
 
 
-def _json_of(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, default=str, ensure_ascii=False)
+def _json_size(row: Mapping[str, Any]) -> int:
+    """Return the bytes of a row as JSON; the escapes of long texts are not counted."""
+    long: list[tuple[Place, str]] = []
+    short = json.dumps(without_long_texts(row, long), default=str, ensure_ascii=False)
+    return len(short.encode()) + sum(len(piece) for _, text in long for piece in utf8_pieces(text))
 
 
 def _too_many(limits: ExampleLimits) -> InputError:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cog_adapt.runner.data.plain_values import Place, utf8_pieces, without_long_texts
 from cog_adapt.runner.request import Request
 
 _MOST = 1024
@@ -59,10 +60,21 @@ def _inputs_digest(request: Request) -> str | None:
 
 
 def _digest(said: object) -> str | None:
+    """Return a digest of JSON; its long texts are digested apart, and named by their places."""
+    long: list[tuple[Place, str]] = []
     try:
-        return hashlib.sha256(json.dumps(said, ensure_ascii=False).encode()).hexdigest()
-    except (TypeError, ValueError):
+        short = without_long_texts(said, long)
+        apart = [[place, _text_digest(text)] for place, text in long]
+        return hashlib.sha256(json.dumps([short, apart], ensure_ascii=False).encode()).hexdigest()
+    except (TypeError, ValueError, RecursionError):
         return None
+
+
+def _text_digest(text: str) -> str:
+    digest = hashlib.sha256()
+    for piece in utf8_pieces(text):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 class RecentRequests:

@@ -20,7 +20,7 @@ from cog_adapt.server.protocol import Frames, Report, Request, to_frame
 from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.processes import end_descendants
 
-_CHUNK = 2**18
+_CHUNK, _LARGE_CHUNK = 2**18, 2**22
 _MOST_JOINED = 2**20
 _MOST_WAITING = 20_000
 _PAUSE = 0.001
@@ -60,7 +60,7 @@ class Connection:
     def requests(self) -> Iterator[Request]:
         """Yield the front process's requests as they come, until it is gone."""
         frames = Frames.of_requests()
-        while data := self._read():
+        while data := self._read(frames.missing):
             try:
                 requests = frames.feed(data)
             except msgspec.DecodeError:
@@ -85,8 +85,15 @@ class Connection:
         end_descendants()
         os._exit(1)
 
-    def _read(self) -> bytes:
+    def _read(self, missing: int) -> bytes:
+        """Read some bytes; of a large frame, wait for all that are missing, or for _LARGE_CHUNK.
+
+        A socket holds 200 kB: without this the thread would wait for the interpreter a hundred
+        times, between other threads, while the front process sends 22 MB.
+        """
         try:
+            if missing > _CHUNK:
+                return self._socket.recv(min(missing, _LARGE_CHUNK), socket.MSG_WAITALL)
             return self._socket.recv(_CHUNK)
         except OSError:
             return b""

@@ -1,11 +1,15 @@
 """Pictures of more blocks, scans or pixels than are taken, and those that are taken."""
 
+import base64
 import io
+import struct
 
+import pybase64
 import pytest
 from PIL import Image
 
 from cog_adapt import InputError
+from examples.image import pictures
 from examples.image.picture_blocks import MOST_BLOCKS, MOST_EXIF, MOST_SCANS
 from examples.image.pictures import FORMATS, MOST_WEBP_PIXELS, pixel_count, pixels_of
 
@@ -77,3 +81,65 @@ def test_a_webp_is_small_enough_for_others_to_wait_until_it_is_decoded():
         InputError, match=f"{side} x {side} pixels; the limit is 16,000,000. .*JPEG"
     ):
         pixel_count(saved("WEBP", side))
+
+
+HOSTILE = {
+    "a PNG of as many chunks as fit": PNG[:33] + bytes(12) * 2**20 + PNG[33:],
+    "a PNG of as many chunks behind its pixels": PNG[:-12] + bytes(12) * 2**20 + PNG[-12:],
+    "a JPEG of as many segments": JPEG[:2] + b"\xff\xe9\0\2" * 2**21 + JPEG[2:],
+    "a BMP of one long row": b"BM"
+    + struct.pack("<IHHI", 2**24 - 54, 0, 0, 54)
+    + struct.pack("<IiiHHIIIIII", 40, 2**22, 1, 1, 24, 0, 0, 0, 0, 0, 0)
+    + bytes(2**23),
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("form", ["base64", "data URI", "file"])
+def test_a_hostile_file_is_refused_by_its_first_bytes(content, form, tmp_path, monkeypatch):
+    decoded: list[int] = []
+    checked: list[int] = []
+    whole, check = pybase64.b64decode, pictures.check_blocks
+
+    def decode(text, **options):
+        decoded.append(len(text))
+        return whole(text, **options)
+
+    def noted(content):
+        checked.append(len(content))
+        check(content)
+
+    monkeypatch.setattr(pybase64, "b64decode", decode)
+    monkeypatch.setattr(pictures, "check_blocks", noted)
+    given = base64.b64encode(content).decode()
+    if form == "data URI":
+        given = f"data:image/png;base64,{given}"
+    if form == "file":
+        given = tmp_path / "picture"
+        given.write_bytes(content)
+    with pytest.raises(InputError, match=r"blocks|side|pixels"):
+        pictures.file_of(given)
+    assert sum(decoded) <= 2**18
+    assert max(checked) <= 2**18
+
+
+def test_a_text_that_holds_too_many_bytes_is_not_decoded(monkeypatch):
+    monkeypatch.setattr(pybase64, "b64decode", None)
+    with pytest.raises(InputError, match="more than 16,777,216 bytes"):
+        pictures.file_of("A" * (pictures.MOST_BYTES // 3 * 4 + 12))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_picture_larger_than_what_is_checked_first_is_taken(kind, tmp_path):
+    file = io.BytesIO()
+    Image.effect_noise((900, 900), 90).convert("RGB").save(
+        file, kind, **({"lossless": True} if kind == "WEBP" else {"quality": 95})
+    )
+    content = file.getvalue()
+    assert len(content) > 2**18
+    path = tmp_path / "picture"
+    path.write_bytes(content)
+    text = base64.b64encode(content).decode()
+    for given in (path, content, text, f"data:image/{kind.lower()};base64,{text}"):
+        assert pictures.file_of(given) == content
+    assert pixels_of(content).shape == (224, 224, 3)

@@ -30,7 +30,7 @@ from cog_adapt.server.api.body import read_body, read_object
 from cog_adapt.server.api.large_bodies import LARGE_BYTES
 from cog_adapt.server.errors import BodyError, InputError
 from cog_adapt.server.protocol import Cancel, Frames, Log, Output, Run, to_frame
-from cog_adapt.server.worker.data_urls import read_data_url
+from cog_adapt.server.worker.data_urls import data_url_pieces
 from gradient_check.phases.lora import LORA_A, LORA_B
 from tests.cog_adapt.decoders.mutations import mutated
 from tests.cog_adapt.decoders.peak import risen
@@ -125,7 +125,7 @@ def body_read(content):
 
 
 def url_read(content):
-    return read_data_url(content.decode("latin-1"), 2**20)
+    return b"".join(data_url_pieces(content.decode("latin-1"), 2**20))
 
 
 def decoders(name, tmp_path):

@@ -1,11 +1,16 @@
 """What was read before is not parsed again, while its decision is there."""
 
+import copy
+import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.data.examples import DEFAULT_LIMITS, parse_examples
+from cog_adapt.runner.data.plain_values import LONG_TEXT
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.known.recent_requests import RecentRequest, RecentRequests, request_digest
 from cog_adapt.runner.request import Request, read_request_examples
@@ -14,6 +19,7 @@ from tests.cog_adapt.models import Letters
 from tests.cog_adapt.runner.asking import EXAMPLES, Asker
 
 ROWS = [{"text": "a", "label": "b"}]
+LONG = "x" * (LONG_TEXT + 1)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +37,50 @@ def test_all_that_an_adaptation_depends_on_is_in_the_digest(other):
     one = request_digest(Request(["x"], **values))
     assert one == request_digest(Request(["y"], strict=True, **values))
     assert one != request_digest(Request(["x"], **(values | other)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [{"text": f"{LONG}y", "label": "b"}],
+        [{"text": "b", "label": LONG}],
+        [{"text": [LONG], "label": "b"}],
+        [{"text": None, "label": "b"}],
+        [{"text": "", "label": "b"}],
+        [{"text": hashlib.sha256(LONG.encode()).hexdigest(), "label": "b"}],
+        [{"text": None, "label": "b"}, [["text"], hashlib.sha256(LONG.encode()).hexdigest()]],
+        LONG,
+    ],
+)
+def test_a_long_text_is_in_the_digest_with_its_place(other):
+    long = [{"text": LONG, "label": "b"}]
+    digest = request_digest(Request(["x"], examples=long))
+    assert digest == request_digest(Request(["x"], examples=copy.deepcopy(long)))
+    assert digest != request_digest(Request(["x"], examples=other))
+
+
+def test_a_long_text_and_null_may_not_change_places():
+    rows = [{"text": LONG, "label": None}], [{"text": None, "label": LONG}]
+    one, other = (request_digest(Request(["x"], examples=each)) for each in rows)
+    assert one
+    assert one != other
+
+
+def test_long_texts_are_not_encoded_as_json_in_one_call(monkeypatch):
+    encoded: list[str] = []
+    whole = json.dumps
+
+    def dumps(value, **options):
+        encoded.append(whole(value, **options))
+        return encoded[-1]
+
+    monkeypatch.setattr(json, "dumps", dumps)
+    rows = [{"text": [{"parts": ["x" * 2**22, "é" * (LONG_TEXT + 1)]}], "label": "b"}] * 2
+    assert request_digest(Request(["x"], examples=rows))
+    with pytest.raises(InputError, match="take 8650"):
+        parse_examples(rows, limits=replace(DEFAULT_LIMITS, max_total_bytes=2**22))
+    assert encoded
+    assert max(map(len, encoded)) < LONG_TEXT
 
 
 def test_parts_that_lie_elsewhere_have_no_digest(tmp_path):

@@ -110,3 +110,30 @@ def test_abandoned_it_takes_its_files_and_programs_along(ends, monkeypatch, is_f
         monkeypatch.setattr(os, "getpid", lambda: PARENT + 1)
     ends.connection.abandon()
     assert calls == [*([] if is_fork else ["tmpmine_"]), "programs", 1]
+
+
+def test_a_large_request_comes_in_few_reads(ends, monkeypatch):
+    sizes: list[int] = []
+    read = Connection._read
+
+    def counted(connection, missing):
+        data = read(connection, missing)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(Connection, "_read", counted)
+    requests: list[Any] = [Run("p", b"x" * 20_000_000, {}), Cancel("p")]
+    stream = b"".join(map(to_frame, requests))
+    sender = threading.Thread(target=lambda: (ends.front.sendall(stream), ends.front.close()))
+    sender.start()
+    assert list(ends.connection.requests()) == requests
+    sender.join(SECONDS)
+    assert sum(sizes) == len(stream)
+    assert len(sizes) <= 10
+
+
+def test_a_front_that_is_gone_amid_a_large_request_ends_them(ends):
+    ends.front.settimeout(None)
+    part = to_frame(Run("p", b"x" * 2_000_000, {}))[:1_000_000]
+    threading.Thread(target=lambda: (ends.front.sendall(part), ends.front.close())).start()
+    assert list(ends.connection.requests()) == []
