@@ -164,7 +164,8 @@ class WaitingRun(Generic[R]):
         if self._beginning is None or not self._beginning.done():
             return None
         if self._beginning.exception() is None and self._beginning.result() is None:
-            self._beginning, self._again_at = None, now + _NOT_YET_SECONDS
+            self._beginning = None
+            self._again_at = now + _NOT_YET_SECONDS
         return self._beginning
 
 

@@ -136,14 +136,18 @@ async def _from_anywhere(
             portions = await _portions_now(look, kind, after, write, go_on)
             first = await anext(portions, b"")
         except (OwnerGone, StorageError) as error:
-            if not has_said:
-                log.info("a run that is followed goes on at no server yet", error=str(error))
+            await _wait_for_a_server(error, has_said=has_said)
             has_said = True
-            await asyncio.sleep(_LOOK_SECONDS)
     async with aclosing(portions):
         yield first
         async for portion in portions:
             yield portion
+
+
+async def _wait_for_a_server(error: Exception, *, has_said: bool) -> None:
+    if not has_said:
+        log.info("a run that is followed goes on at no server yet", error=str(error))
+    await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _portions_now(

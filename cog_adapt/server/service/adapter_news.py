@@ -27,8 +27,8 @@ class AdapterNews:
     Args:
         relay: to all workers.
         index: has the numbers of the changes.
-        drop_taken: cancels what other servers have taken, and takes the claims again; called once
-            this server's lease had ended, before the workers may go on.
+        drop_taken: cancels what other servers have taken; called once this server's lease had
+            ended, before the workers may go on.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class AdapterNews:
                 await index.confirm(read.last)
         if self._served_until <= lease_clock():
             await self._drop_taken()
+            self._relay.claims.take_again()
         self._served_until = began + min(read.lease_seconds, LEASE_SECONDS)
         self._relay.keep_serving(self._served_until)
 

@@ -72,11 +72,7 @@ class AdapterService:
         self._relay = AdapterRelay(
             leading, others, self._writer, claims=self.claims, on_exit=self._met.clear
         )
-        self.news = AdapterNews(self._relay, self._writer, self._drop_taken)
-
-    async def _drop_taken(self) -> None:
-        await self._service.drop_taken()
-        self.claims.take_again()
+        self.news = AdapterNews(self._relay, self._writer, service.drop_taken)
 
     @property
     def _worker(self) -> Worker:

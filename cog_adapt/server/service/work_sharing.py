@@ -97,9 +97,13 @@ class WorkSharing:
         async with self.changing_hands:
             moved = await self._peers.find_moved([each.key for each in recorded])
             # what waits first: the slot of what runs would go to it
-            for prediction in sorted(recorded, key=lambda each: each.status == "processing"):
-                if prediction.key in moved and self._is_here(prediction):
-                    self._dispatchers[prediction.request.kind].drop_moved(prediction)
+            ordered = sorted(recorded, key=lambda each: each.status == "processing")
+            for prediction in (each for each in ordered if each.key in moved):
+                self._drop(prediction)
+
+    def _drop(self, prediction: Prediction) -> None:
+        if self._is_here(prediction):
+            self._dispatchers[prediction.request.kind].drop_moved(prediction)
 
     def _is_here(self, prediction: Prediction) -> bool:
         """Return whether one waits or runs; else it has ended, or its beginning is recorded now."""

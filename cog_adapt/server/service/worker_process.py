@@ -92,19 +92,17 @@ class WorkerProcess:
         if self.is_over:
             return False
         frame = to_frame(request)
-        if not self._unsent:
-            try:
-                del frame[: self._socket.send(frame)]
-            except BlockingIOError:
-                pass
-            except OSError:
-                return False
-            if not frame:
-                return True
-            self._loop.add_writer(self._socket, self._write)
-            self._unsent = frame  # a copy of 22 MB would take the event loop up to 20 ms
-        else:
+        if self._unsent:
             self._unsent += frame
+            return True
+        try:
+            with contextlib.suppress(BlockingIOError):
+                del frame[: self._socket.send(frame)]
+        except OSError:
+            return False
+        if frame:
+            self._unsent = frame  # a copy of 22 MB would take the event loop up to 20 ms
+            self._loop.add_writer(self._socket, self._write)
         return True
 
     def kill(self, cause: str | None = None) -> None:

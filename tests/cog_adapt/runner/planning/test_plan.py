@@ -18,6 +18,7 @@ from gradient_check.tests.present import present
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.runner.asking import FEW, LOW_HIGH, Asker
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
+from tests.cog_adapt.waiting import assert_stays_so
 
 ROWS = [Example(text, label) for label, texts in LOW_HIGH.items() for text in texts]
 
@@ -72,8 +73,7 @@ def ask_while_away(asker, away):
         has_news = False
         away(lambda: has_news)
         asked = asyncio.create_task(asker.ask())
-        await asyncio.sleep(0.3)
-        assert not asked.done()
+        await assert_stays_so(lambda: not asked.done(), 0.3)
         before = asker.runner.cache.counts["adaptations_run"]
         has_news = True
         return before, await asked

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from cog_adapt.server.service.work_sharing import WorkSharing
-from tests.cog_adapt.waiting import until
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 
 class Peers:
@@ -42,7 +42,7 @@ def test_what_comes_back_while_a_server_looks_for_what_was_taken_is_kept(play):
                     await dispatcher.submit(waiting.request, is_recovered=True)
 
         taking = asyncio.create_task(take_back())
-        await asyncio.sleep(0.01)
+        await assert_stays_so(lambda: not dropping.done(), 0.01)
         peers.answers.set()
         await asyncio.gather(dropping, taking)
         assert (waiting.key in dispatcher.predictions, len(dispatcher.waiting)) == (True, 1)

@@ -114,14 +114,13 @@ def test_abandoned_it_takes_its_files_and_programs_along(ends, monkeypatch, is_f
 
 def test_a_large_request_comes_in_few_reads(ends, monkeypatch):
     sizes: list[int] = []
-    read = Connection._read
+    feed = Frames.feed
 
-    def counted(connection, missing):
-        data = read(connection, missing)
+    def counted(frames, data):
         sizes.append(len(data))
-        return data
+        return feed(frames, data)
 
-    monkeypatch.setattr(Connection, "_read", counted)
+    monkeypatch.setattr(Frames, "feed", counted)
     requests: list[Any] = [Run("p", b"x" * 20_000_000, {}), Cancel("p")]
     stream = b"".join(map(to_frame, requests))
     sender = threading.Thread(target=lambda: (ends.front.sendall(stream), ends.front.close()))
