@@ -256,7 +256,7 @@ class Frames:
             return 0
         return _LENGTH.size + int(_LENGTH.unpack_from(self._buffer)[0]) - len(self._buffer)
 
-    def feed(self, data: bytes) -> list[Any]:
+    def feed(self, data: bytes | bytearray) -> list[Any]:
         """Add bytes, and return the messages that are now complete.
 
         Raises:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from cog_adapt import InputError
 from examples.image import pictures
-from examples.image.picture_blocks import MOST_BLOCKS, MOST_EXIF, MOST_SCANS
+from examples.image.picture_blocks import MOST_BLOCKS, MOST_EXIF, MOST_SCANS, check_blocks
 from examples.image.pictures import FORMATS, MOST_WEBP_PIXELS, pixel_count, pixels_of
 
 
@@ -99,7 +99,7 @@ HOSTILE = {
 def test_a_hostile_file_is_refused_by_its_first_bytes(content, form, tmp_path, monkeypatch):
     decoded: list[int] = []
     checked: list[int] = []
-    whole, check = pybase64.b64decode, pictures.check_blocks
+    whole = pybase64.b64decode
 
     def decode(text, **options):
         decoded.append(len(text))
@@ -107,7 +107,7 @@ def test_a_hostile_file_is_refused_by_its_first_bytes(content, form, tmp_path, m
 
     def noted(content):
         checked.append(len(content))
-        check(content)
+        check_blocks(content)
 
     monkeypatch.setattr(pybase64, "b64decode", decode)
     monkeypatch.setattr(pictures, "check_blocks", noted)

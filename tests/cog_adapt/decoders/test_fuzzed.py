@@ -150,12 +150,15 @@ def decoders(name, tmp_path):
         "receipt": lambda: Decoder([receipt], read_receipt),
         "body": lambda: Decoder([body.encode()], body_read, (BodyError,)),
         "requests": lambda: Decoder(
-            [run, to_frame(Cancel("1")) * 3],
+            [bytes(run), bytes(to_frame(Cancel("1")) * 3)],
             lambda content: Frames.of_requests().feed(content),
             (msgspec.DecodeError,),
         ),
         "reports": lambda: Decoder(
-            [to_frame(Log("1", "stdout", "words")) * 3, to_frame(Output("1", b'"x"'))],
+            [
+                bytes(to_frame(Log("1", "stdout", "words")) * 3),
+                bytes(to_frame(Output("1", b'"x"'))),
+            ],
             lambda content: Frames.of_reports().feed(content),
             (msgspec.DecodeError,),
         ),

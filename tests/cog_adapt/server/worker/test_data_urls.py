@@ -102,13 +102,13 @@ def test_padding_before_the_end_is_refused(place):
 
 
 def test_nothing_is_decoded_beyond_the_limit(monkeypatch):
-    decoded = []
-    whole = pybase64.b64decode
-    monkeypatch.setattr(
-        data_urls,
-        "pybase64",
-        SimpleNamespace(b64decode=lambda text, **k: decoded.append(len(text)) or whole(text, **k)),
-    )
+    decoded: list[int] = []
+
+    def decode(text, **options):
+        decoded.append(len(text))
+        return pybase64.b64decode(text, **options)
+
+    monkeypatch.setattr(data_urls, "pybase64", SimpleNamespace(b64decode=decode))
     with pytest.raises(InputError, match="more than 100 bytes"):
         read_data_url(f"data:;base64,{'A' * 100 * PIECE}", 100)
     assert sum(decoded) <= PIECE
