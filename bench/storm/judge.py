@@ -62,8 +62,9 @@ class Judge:
         if any(self._end_of(a) > b.began for a, b in pairwise(runs)):
             yield "ran in two processes at once"
         has_failed = "failed" in outcome.ends
-        if planned.retries and has_failed:
-            yield f"failed in spite of retries: {outcome.error}"
+        if planned.retries and has_failed and len(runs) <= planned.retries:
+            left = 1 + planned.retries - len(runs)
+            yield f"failed with {left} of {planned.retries} retries left: {outcome.error}"
         elif not planned.retries and "succeeded" in outcome.ends and self.was_hit(outcome):
             yield "succeeded without retries though its process was killed"
         elif has_failed and not self._is_explained(outcome):
@@ -125,7 +126,9 @@ class Judge:
             rows[f"{retries}: sent"] += 1
             rows[f"{retries}: under way in a process that was killed"] += self.was_hit(each)
             rows[f"{retries}: ran more than once"] += len(self._runs(each)) > 1
-            if end == "failed":
+            if end == "failed" and len(self._runs(each)) > each.planned.retries > 0:
+                rows[f"{retries}: failed, all retries were used up"] += 1
+            elif end == "failed":
                 rows[f"{retries}: failed, {_cause(each.error)}"] += 1
             for status, count in each.refused.items():
                 rows[f"asked again after {status or 'a cut connection'}"] += count

@@ -44,6 +44,7 @@ AGAIN = ["begin ada/ada-1 8 25.0", "end ada/ada-1 8 26.0"]
         (outcome("failed", CRASHED), RUN),
         (outcome("failed", ENDED), WHOLE),  # the end was not recorded yet
         (outcome(retries=3), RUN + AGAIN),
+        (outcome("failed", ENDED, retries=1), [*RUN, AGAIN[0]]),
         (outcome("failed", NOT_BEGUN, waits=True), []),
         (outcome("canceled", purpose="cancel"), RUN),
     ],
@@ -60,7 +61,8 @@ def test_a_kept_promise_is_not_called_broken(tmp_path, seen, lines):
         (outcome("failed", "boom"), RUN, "failed without the cause that fits: 'boom'"),
         (outcome("failed", ENDED), ["begin ada/ada-1 8 10.0"], "failed without the cause"),
         (outcome("failed", NOT_BEGUN), [], "failed without the cause that fits"),
-        (outcome("failed", ENDED, retries=1), RUN, "failed in spite of retries"),
+        (outcome("failed", ENDED, retries=1), RUN, "failed with 1 of 1 retries left"),
+        (outcome("failed", "boom", retries=1), [*RUN, AGAIN[0]], "without the cause that fits"),
         (outcome(retries=1), [*WHOLE, "begin ada/ada-1 8 11.0"], "ran in two processes at once"),
         (outcome("canceled"), [], "was canceled by nobody"),
         (outcome(body={"webhook": "http://x"}), [], "has no completed webhook"),
