@@ -146,17 +146,20 @@ class Dispatcher:
             self._room.free(prediction)
             raise
         cancel_at_deadline(prediction, self.cancel)
-        self._enqueue(prediction)
+        self._enqueue(prediction, is_recovered=is_recovered)
         return prediction
 
-    def _enqueue(self, prediction: Prediction) -> None:
+    def _enqueue(self, prediction: Prediction, *, is_recovered: bool) -> None:
         if prediction.is_cancelled:
             self.end(prediction, Finished(prediction.id, "canceled"))
             return
-        self.waiting.append(prediction)
+        enter = self.waiting.enter_by_age if is_recovered else self.waiting.append
+        enter(prediction)
         self.slots.advance()
         if self.waiting and self.waiting[-1] is prediction:
             self.waiting.publish_last_position()
+        elif is_recovered:
+            self.waiting.publish_positions()
 
     def find(self, prediction_id: str, owner: str = "") -> Prediction | None:
         """Return the prediction in flight under an owner's id."""

@@ -68,6 +68,13 @@ class Queue(deque[Prediction]):
             starting = (each for each in starting if not each.crashes)
         return min(starting, key=turn, default=None)
 
+    def enter_by_age(self, prediction: Prediction) -> None:
+        """Let one that another server had wait before what was accepted later."""
+        younger = (
+            place for place, each in enumerate(self) if each.created_at > prediction.created_at
+        )
+        self.insert(next(younger, len(self)), prediction)
+
     def take(self, prediction: Prediction) -> None:
         """Remove a prediction that starts."""
         self.remove(prediction)

@@ -21,6 +21,7 @@ from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Log, Output
 from cog_adapt.server.records.space import SpaceUse
 from cog_adapt.server.service.prediction import PredictionSpec
 from cog_adapt.server.settings import Settings
+from tests.cog_adapt.server.service.harness import events_of
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 
@@ -100,6 +101,26 @@ def test_the_end_of_a_run_that_was_given_up_is_not_that_of_the_run_that_comes_ba
         harness.dispatcher.lead.on_report(Finished(second, "succeeded"))
         assert (back.status, back.id) == ("succeeded", "a")
         await harness.flush()
+
+    play(scene)
+
+
+def test_what_another_server_had_waits_before_what_was_accepted_later(play):
+    async def scene(harness):
+        for name in ("runs", "waits", "last"):
+            await harness.submit(name)
+        runs, waits, last = harness.dispatcher.predictions.values()
+        older = PredictionSpec("older", "predict", b"{}", b"{}", created_at=runs.created_at)
+        newest = PredictionSpec("newest", "predict", b"{}", b"{}", created_at=last.created_at)
+        for each in (newest, older):
+            await harness.dispatcher.submit(each, is_recovered=True)
+        assert [each.id for each in harness.dispatcher.waiting] == [
+            "older",
+            "waits",
+            "last",
+            "newest",
+        ]
+        assert b'{"position":2}' in [each.data for each in events_of(waits)]
 
     play(scene)
 
