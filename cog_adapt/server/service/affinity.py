@@ -9,11 +9,20 @@ _NOTHING = (b"", b'""', b"null", b"[]")
 
 
 class _Inputs(msgspec.Struct):
-    """The inputs by which predictors of this package take examples and adapters."""
+    """The inputs by which predictors of this package take examples, recipes and adapters."""
 
     examples: msgspec.Raw = msgspec.Raw(b"")
     examples_file: msgspec.Raw = msgspec.Raw(b"")
     adapter: msgspec.Raw = msgspec.Raw(b"")
+    method: msgspec.Raw = msgspec.Raw(b"")
+    rank: msgspec.Raw = msgspec.Raw(b"")
+    blocks: msgspec.Raw = msgspec.Raw(b"")
+    steps: msgspec.Raw = msgspec.Raw(b"")
+    budget_seconds: msgspec.Raw = msgspec.Raw(b"")
+    learning_rate: msgspec.Raw = msgspec.Raw(b"")
+    hold_out: msgspec.Raw = msgspec.Raw(b"")
+    seed: msgspec.Raw = msgspec.Raw(b"")
+    fresh: msgspec.Raw = msgspec.Raw(b"")
 
 
 _decoder = msgspec.json.Decoder(_Inputs)
@@ -24,17 +33,18 @@ class Affinity:
     """The parts of a request that make one worker quicker than another.
 
     Attributes:
-        examples: owner, and digest of the examples; None without examples.
+        adaptation: owner, and digest of the examples and the recipe; None without examples. Another
+            recipe is another adaptation: a search over seeds or rates uses every worker.
         adapter: owner, and the adapter's id or name; None without an adapter.
     """
 
-    examples: tuple[str, str] | None = None
+    adaptation: tuple[str, str] | None = None
     adapter: tuple[str, str] | None = None
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
         """Return those that are there."""
-        return tuple(each for each in (self.adapter, self.examples) if each is not None)
+        return tuple(each for each in (self.adapter, self.adaptation) if each is not None)
 
 
 def adapter_word(name: bytes) -> str:
@@ -54,9 +64,10 @@ def read_affinity(inputs: bytes, owner: str) -> Affinity:
     except msgspec.DecodeError:
         return Affinity()
     rows = [bytes(each) for each in (found.examples, found.examples_file)]
-    examples = adapter = None
+    adaptation = adapter = None
     if any(each not in _NOTHING for each in rows):
-        examples = owner, hashlib.sha256(b"\0".join(rows)).hexdigest()
+        parts = [bytes(each) for each in msgspec.structs.astuple(found)]
+        adaptation = owner, hashlib.sha256(b"\0".join(parts)).hexdigest()
     if (name := bytes(found.adapter)) not in _NOTHING:
         adapter = owner, adapter_word(name)
-    return Affinity(examples, adapter)
+    return Affinity(adaptation, adapter)

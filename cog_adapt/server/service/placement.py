@@ -16,12 +16,13 @@ _SLACK = 8  # a worker with an adapter may run an eighth of its slots more than 
 class Placement:
     """Remembers which workers have which adapters, as far as it was seen.
 
-    The same examples go where they are learnt at this moment. An adapter goes where it was used or
-    made before, unless that worker is much busier: the adapter is then loaded by another worker
-    too, so that many requests for one adapter use every device. Nothing waits for a worker.
+    The same examples and recipe go where they are learnt at this moment. An adapter goes where it
+    was used or made before, unless that worker is much busier: the adapter is then loaded by
+    another worker too, so that many requests for one adapter use every device. Nothing waits for a
+    worker.
 
     Args:
-        most: the adapters and sets of examples that are remembered; the longest unused goes first.
+        most: the adapters and adaptations that are remembered; the longest unused goes first.
     """
 
     def __init__(self, most: int = 4096) -> None:
@@ -89,9 +90,9 @@ def _affinity_of(prediction: Prediction) -> Affinity:
 
 
 def _is_under_way(affinity: Affinity, worker: Worker) -> bool:
-    """Return whether a worker learns the same examples now."""
-    return affinity.examples is not None and any(
-        each.affinity is not None and each.affinity.examples == affinity.examples
+    """Return whether a worker learns the same examples by the same recipe now."""
+    return affinity.adaptation is not None and any(
+        each.affinity is not None and each.affinity.adaptation == affinity.adaptation
         for each in _on(worker)
     )
 

@@ -78,6 +78,16 @@ def test_the_same_examples_go_where_they_are_learnt(play, field):
     play(scene)
 
 
+def test_the_same_examples_by_another_recipe_use_another_worker(play):
+    async def scene(harness):
+        harness.several(2)
+        for seed in range(4):
+            await submit(harness, f"s{seed}", examples=ROWS, seed=seed)
+        assert running(harness) == [["s0", "s2"], ["s1", "s3"]]
+
+    play(scene)
+
+
 def test_an_adapter_is_asked_where_it_was_used_before(play):
     async def scene(harness):
         harness.several(2)
