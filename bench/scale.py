@@ -6,6 +6,7 @@ from the workers: the rate without them is what the workers would do on cores of
 the rate, times the workers, over the cores that client and front process left to them.
 """
 
+import argparse
 import contextlib
 import http.client
 import os
@@ -82,7 +83,8 @@ def measure(sizes: Sizes) -> dict[tuple[str, int], list[Turn]]:
     """Let servers of one and of two workers take turns at each kind of work."""
     with contextlib.ExitStack() as stack:
         clients = {
-            workers: Client(stack.enter_context(started(workers)), sizes) for workers in WORKERS
+            workers: Client(stack.enter_context(started(workers)), sizes, workers)
+            for workers in WORKERS
         }
         found: dict[tuple[str, int], list[Turn]] = {}
         for kind in (ADAPTATIONS, PREDICTIONS, BESIDE):
@@ -176,28 +178,33 @@ _READING = (
 )
 
 
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=Sizes.rounds)
+    parser.add_argument("--kills", type=int, default=Sizes.kills, help="0: without that turn")
+
+
 def main() -> None:
     """Measure one and two workers; write the page beside the numbers."""
-    chosen = arguments(main.__doc__)
-    sizes = QUICK if chosen.quick else Sizes()
+    chosen = arguments(main.__doc__, _add_arguments)
+    sizes = QUICK if chosen.quick else Sizes(rounds=chosen.rounds, kills=chosen.kills)
     cores = len(os.sched_getaffinity(0))
     facts: dict[str, float | str] = {
         "rounds": sizes.rounds,
         "seconds a turn": sizes.seconds,
-        "requests in flight": sizes.connections,
+        "requests in flight for each worker": sizes.connections,
         "cores": cores,
         "threads of a worker": 1,
         "steps of an adaptation": sizes.steps,
         "examples of a label": sizes.examples,
     }
     found = rows(measure(sizes), cores)
-    killed = measure_killed(sizes)
-    found += killed_rows(killed)
-    recoveries = Spread.of(killed.recoveries)
-    facts |= {
-        "kills of a worker": len(killed.recoveries),
-        "seconds until both were ready again": seconds(recoveries),
-    }
+    if sizes.kills:
+        killed = measure_killed(sizes)
+        found += killed_rows(killed)
+        facts |= {
+            "kills of a worker": len(killed.recoveries),
+            "seconds until both were ready again": seconds(Spread.of(killed.recoveries)),
+        }
     report = Report("One worker and two", COLUMNS, found, facts)
     report.publish(choose_precision(RunnerSettings(device="cpu")), chosen.output)
     if chosen.output is not None:

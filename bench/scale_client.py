@@ -25,10 +25,10 @@ class Sizes:
     Attributes:
         rounds: turns of each server at each kind of work.
         seconds: of a turn; the requests under way then end.
-        connections: requests in flight.
+        connections: requests in flight for each worker, so that batches are equally large.
         steps: of an adaptation.
         examples: of each label of an adaptation.
-        kills: of a worker, in a further turn.
+        kills: of a worker, in a further turn; 0: without that turn.
     """
 
     rounds: int = 6
@@ -72,11 +72,13 @@ class Client:
     """Sends requests to one server from several threads.
 
     Attributes:
+        workers: of the server.
         numbers: a new one for each adaptation, so that none is known.
     """
 
     server: Served
     sizes: Sizes
+    workers: int = 1
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def turn(self, kind: str) -> Turn:
@@ -84,7 +86,7 @@ class Client:
         client, front = time.process_time(), self.server.front_cpu_seconds()
         began = time.perf_counter()
         tally = Tally()
-        connections = self.sizes.connections
+        connections = self.sizes.connections * self.workers
         with ThreadPoolExecutor(2 * connections) as pool:
             asking = [pool.submit(self._ask, self._maker(kind), tally) for _ in range(connections)]
             if kind == BESIDE:
