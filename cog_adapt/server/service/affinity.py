@@ -23,6 +23,8 @@ class _Inputs(msgspec.Struct):
     hold_out: msgspec.Raw = msgspec.Raw(b"")
     seed: msgspec.Raw = msgspec.Raw(b"")
     fresh: msgspec.Raw = msgspec.Raw(b"")
+    weights: msgspec.Raw = msgspec.Raw(b"")
+    deterministic: msgspec.Raw = msgspec.Raw(b"")
 
 
 _decoder = msgspec.json.Decoder(_Inputs)

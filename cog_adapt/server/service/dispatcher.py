@@ -158,8 +158,8 @@ class Dispatcher:
         self.slots.advance()
         if self.waiting and self.waiting[-1] is prediction:
             self.waiting.publish_last_position()
-        elif is_recovered:
-            self.waiting.publish_positions()
+        elif place := self.waiting.place(prediction):
+            self.waiting.publish_positions(place)
 
     def find(self, prediction_id: str, owner: str = "") -> Prediction | None:
         """Return the prediction in flight under an owner's id."""

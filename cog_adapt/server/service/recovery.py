@@ -70,7 +70,7 @@ class Recovery:
         try:
             if offers:
                 await self._sharing.offer()
-            async with self._sharing.changing_hands:
+            async with self._sharing.taking():
                 self._left += await find()
                 await self._take_over_all()
         except (StorageError, RequestError) as error:

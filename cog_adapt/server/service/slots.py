@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import islice
 
 from cog_adapt.owner_bytes import turns_of_one
 from cog_adapt.server.errors import AtCapacity, QueueFull
@@ -94,11 +95,9 @@ class Queue(deque[Prediction]):
         """Publish the position of the prediction that came last."""
         _publish(self[-1], len(self))
 
-    def publish_positions(self) -> None:
-        """Publish the positions of the first hundred."""
-        for place, prediction in enumerate(self, 1):
-            if place > _MOST_POSITIONS:
-                break
+    def publish_positions(self, first: int = 1) -> None:
+        """Publish the positions of the first hundred, from one of them on."""
+        for place, prediction in enumerate(islice(self, first - 1, _MOST_POSITIONS), first):
             _publish(prediction, place)
 
 

@@ -6,10 +6,12 @@ was taken for dead with what still runs there.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Record
+from cog_adapt.server.records.batch import Key
 from cog_adapt.server.records.peers import PeerServers
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.prediction import Prediction
@@ -23,11 +25,6 @@ class WorkSharing:
         peers: the other servers.
         is_ready: returns whether this server could begin a prediction now.
         main: the dispatcher whose worker starts with the server.
-
-    Attributes:
-        changing_hands: held while records become this server's, and while it drops what others have
-            taken. Else a record that comes back between a look and the drop would be dropped, and
-            no server would run it.
     """
 
     def __init__(
@@ -41,7 +38,17 @@ class WorkSharing:
         self._peers = peers
         self._is_ready = is_ready
         self._main = main
-        self.changing_hands = asyncio.Lock()
+        self._taking = asyncio.Lock()
+        self._takes = 0
+
+    @asynccontextmanager
+    async def taking(self) -> AsyncIterator[None]:
+        """Enclose a take of records, to the moment when they run or wait here."""
+        async with self._taking:
+            try:
+                yield
+            finally:
+                self._takes += 1
 
     async def offer(self) -> None:
         """Offer what waits here, and drop what others have taken.
@@ -55,7 +62,7 @@ class WorkSharing:
             await self.drop_taken()
 
     async def take(self) -> list[Record]:
-        """Take what others offer, as much as could begin; hold `changing_hands` until it runs here.
+        """Take what others offer, as much as could begin; call it within `taking`.
 
         Returns:
             the records that are now this server's, and are to be run.
@@ -94,12 +101,24 @@ class WorkSharing:
         """
         if not recorded or not self._peers.is_shared:
             return
-        async with self.changing_hands:
-            moved = await self._peers.find_moved([each.key for each in recorded])
-            # what waits first: the slot of what runs would go to it
-            ordered = sorted(recorded, key=lambda each: each.status == "processing")
-            for prediction in (each for each in ordered if each.key in moved):
+        moved = await self._look([each.key for each in recorded])
+        # what waits first: the slot of what runs would go to it
+        for prediction in sorted(recorded, key=lambda each: each.status == "processing"):
+            if prediction.key in moved:
                 self._drop(prediction)
+
+    async def _look(self, keys: Sequence[Key]) -> set[Key]:
+        """Return what others have taken, by a look during which nothing came to this server.
+
+        Else a record that comes back meanwhile would be dropped, and no server would run it.
+        """
+        while True:
+            takes = self._takes
+            moved = await self._peers.find_moved(keys)
+            if takes == self._takes and not self._taking.locked():
+                return moved
+            async with self._taking:  # until the take has ended
+                pass
 
     def _drop(self, prediction: Prediction) -> None:
         if self._is_here(prediction):

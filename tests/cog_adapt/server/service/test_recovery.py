@@ -1,6 +1,7 @@
 """What dead servers left is run, or ended with a reason."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,12 +61,15 @@ class Left:
 
     def __init__(self, *records):
         self.records, self.failed, self.looks = list(records), [], 0
-        self.changing_hands = asyncio.Lock()
 
     async def take_over(self):
         self.looks += 1
         found, self.records = self.records, []
         return found
+
+    @asynccontextmanager
+    async def taking(self):
+        yield
 
     async def offer(self):
         pass

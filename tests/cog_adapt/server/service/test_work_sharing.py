@@ -36,7 +36,7 @@ def test_what_comes_back_while_a_server_looks_for_what_was_taken_is_kept(play):
         await until(lambda: peers.looks)
 
         async def take_back():
-            async with sharing.changing_hands:
+            async with sharing.taking():
                 peers.taken.clear()
                 if waiting.key not in dispatcher.predictions:
                     await dispatcher.submit(waiting.request, is_recovered=True)
