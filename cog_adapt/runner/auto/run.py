@@ -90,7 +90,9 @@ def adapt_automatically(given: AutoStart) -> Automatic:
         )
     if not given.folds:
         return (yield from _unestimated(given, first))
-    answered = yield from _in_time(given, cross_answers(given, given.objective.wrong_share(form)))
+    find_share = partial(given.objective.wrong_share, form)
+    wrong_share = yield from beside(find_share, is_large=given.is_large)
+    answered = yield from _in_time(given, cross_answers(given, wrong_share))
     if answered is None:
         return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     decide_now = partial(_decide, given, answered, first)

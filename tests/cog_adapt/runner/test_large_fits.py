@@ -1,8 +1,10 @@
 """A head that is fitted to many examples holds up no prediction."""
 
+import importlib
 import os
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -15,29 +17,34 @@ from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 
 FIT = "cog_adapt.runner.heads.objective.fit_classes"
+SHARE = "cog_adapt.runner.heads.objective.wrong_label_share"
+CALIBRATION = "cog_adapt.runner.heads.objective.calibrate"
 
 
-@pytest.mark.parametrize("method", ["auto", "head"])
-def test_predictions_are_answered_while_a_head_is_fitted_to_many_examples(monkeypatch, method):
-    began, answered = threading.Event(), threading.Event()
-    fit = closed_form.fit_classes
+@pytest.mark.parametrize(
+    ("algebra", "method"), [(FIT, "auto"), (FIT, "head"), (SHARE, "auto"), (CALIBRATION, "auto")]
+)
+def test_predictions_are_answered_while_a_head_is_fitted_to_many_examples(
+    monkeypatch, algebra, method
+):
+    room, _, name = algebra.rpartition(".")
+    compute = getattr(importlib.import_module(room), name)
+    answers = []
 
-    def waiting(*features, **options):
-        began.set()
-        assert answered.wait(60)
-        return fit(*features, **options)
+    def computing(*features, **options):
+        asked = pool.submit(runner.predict, [[0.0] * WIDTH], labels=LABELS)
+        answers.append(asked.result(timeout=20))
+        return compute(*features, **options)
 
-    monkeypatch.setattr(FIT, waiting)
     rows = separated(1_200)
     recipe = replace(FEW_STEPS, method=method, learning_rate=0.0, max_steps=1)
-    with ModelRunner(Featured(), RunnerSettings(device=DEVICE)) as runner:
-        adapting = threading.Thread(target=runner.adapt, args=(rows, recipe))
-        adapting.start()
-        assert began.wait(60)
-        assert len(runner.predict([[0.0] * WIDTH], labels=LABELS)) == 1
-        answered.set()
-        adapting.join(60)
-        assert not adapting.is_alive()
+    with (
+        ModelRunner(Featured(), RunnerSettings(device=DEVICE)) as runner,
+        ThreadPoolExecutor() as pool,
+    ):
+        monkeypatch.setattr(algebra, computing)
+        runner.adapt(rows, recipe)
+    assert answers
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system has priorities of threads")
