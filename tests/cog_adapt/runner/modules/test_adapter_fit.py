@@ -39,6 +39,11 @@ def test_an_adapter_of_this_base_fits(adapter, template):
     check_fits(adapter, BASE, template, HEAD)
 
 
+def test_finite_values_whose_sum_is_not_finite_are_used(adapter, template):
+    large = {**adapter.tensors, "head.bias": torch.full((3,), 3e38)}
+    check_fits(replace(adapter, tensors=large), BASE, template, HEAD)
+
+
 def test_a_head_may_join_a_model_that_has_none(adapter, template):
     extra = {**adapter.tensors, "norm.head": torch.ones(3, 2)}
     check_fits(replace(adapter, tensors=extra), BASE, template, rf"{HEAD}|norm\.head")
@@ -66,6 +71,7 @@ def test_an_adapter_of_another_base_is_refused(adapter, template):
         ("query.lora_a", torch.ones(2, 4, dtype=torch.float64), "float64"),
         ("norm.weight", torch.ones(5), r"shape \(5,\), not \(6,\)"),
         ("norm.weight", torch.ones(6, dtype=torch.float16), "float16"),
+        ("norm.weight", torch.ones(6).to(torch.float8_e4m3fn), "float8_e4m3fn"),
         ("norm.num_batches_tracked", torch.tensor(10**9), "is a buffer, which no adaptation"),
         ("norm.running_var", torch.ones(6), "is a buffer, which no adaptation trains"),
         ("ids", torch.tensor([1]), r"is torch.int64 in the model, which no adaptation trains"),
@@ -73,6 +79,7 @@ def test_an_adapter_of_another_base_is_refused(adapter, template):
         ("head.weight", torch.ones(3, 5), r"shape"),
         ("head.bias", torch.tensor([1.0, float("nan"), 0.0]), "not finite"),
         ("head.bias", torch.tensor([1.0, float("inf"), 0.0]), "not finite"),
+        ("head.bias", torch.tensor([1.0, float("inf"), -float("inf")]), "not finite"),
     ],
 )
 def test_a_tensor_that_does_not_fit_is_refused_by_name(adapter, template, name, tensor, reason):
