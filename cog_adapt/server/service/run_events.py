@@ -114,7 +114,7 @@ class RunEvents:
         self._slots.advance()
 
     def _end_or_requeue(self, worker: Worker, prediction: Prediction, cause: str) -> None:
-        prediction.crashes += not worker.was_replaced
+        prediction.crashes += not (worker.was_replaced or worker.was_killed_from_outside)
         if prediction.is_cancelled:
             self._end(prediction, Finished(prediction.id, "canceled"))
         elif prediction.overflow is not None:

@@ -86,6 +86,7 @@ class Worker:
         last_crash: the cause of the last death, or None.
         crashed_at: the time of the last death, by the monotonic clock.
         was_replaced: whether the process was ended to stop one prediction.
+        was_killed_from_outside: whether another program ended the process.
         slots: the number of predictions that run at once.
         running: the predictions in the worker, by the id of the run.
         beginning: predictions with a slot whose start is being recorded.
@@ -110,7 +111,7 @@ class Worker:
         self.last_crash: str | None = None
         self.crashed_at = 0.0
         self._crashes_in_a_row = 0
-        self.was_replaced = False
+        self.was_replaced = self.was_killed_from_outside = False
         self.slots = config.concurrency or 1
         self.running: dict[str, Prediction] = {}
         self.beginning: dict[str, Prediction] = {}
@@ -236,6 +237,9 @@ class Worker:
     def on_exit(self, cause: str) -> None:
         """Handle the exit of the process, which ended every run in it."""
         self._cancel_timer()
+        self.was_killed_from_outside = (
+            self._process is not None and self._process.was_killed_from_outside
+        )
         if self.state in ("stopped", "setup failed"):
             cause = "it was stopped"
         else:
@@ -251,7 +255,7 @@ class Worker:
         if self.state != "defunct":
             self.state = "starting"
         self.setup = SetupProgress()
-        self.was_replaced = False
+        self.was_replaced = self.was_killed_from_outside = False
         self._process = self.open_process(self._config, self.on_report, self.on_exit)
         if self._settings.cog_setup_timeout:
             self._call_later(self._settings.cog_setup_timeout, self._end_long_setup)

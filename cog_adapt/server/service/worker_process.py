@@ -19,6 +19,7 @@ import structlog
 
 from cog_adapt.server.protocol import Beat, Frames, Output, Ready, Report, Request, Stop, to_frame
 from cog_adapt.server.service.heartbeat import HeartbeatWatch
+from cog_adapt.server.service.outside_kills import count_memory_kills, is_from_outside
 from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.entry import enter
@@ -46,6 +47,7 @@ class WorkerProcess:
 
     Attributes:
         exited: set once the process has ended.
+        was_killed_from_outside: whether another program has killed it.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class WorkerProcess:
         self._on_report = on_report
         self._on_exit = on_exit
         self.exited = asyncio.Event()
+        self.was_killed_from_outside = False
         self._was_killed = False
         self._cause: str | None = None
         ours, theirs = socket.socketpair()
@@ -65,6 +68,7 @@ class WorkerProcess:
         self._process = multiprocessing.get_context("spawn").Process(
             target=enter, args=(theirs, config), name=f"model-{config.kind}"
         )
+        self._memory_kills = count_memory_kills()
         self._process.start()
         theirs.close()
         self._frames = Frames.of_reports()
@@ -195,6 +199,9 @@ class WorkerProcess:
         if self._process.pid is not None:
             end_session(self._process.pid)  # before the wait, which frees the process id
         self._process.join()
+        self.was_killed_from_outside = not self._was_killed and is_from_outside(
+            self._process.exitcode, self._memory_kills
+        )
         remove_temp_files(self._config.prefix)
         self.exited.set()
         while self._read():  # reads what the process sent before its exit

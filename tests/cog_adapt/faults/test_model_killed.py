@@ -117,6 +117,18 @@ def test_a_prediction_that_crashes_the_process_is_quarantined_and_others_do_not_
     cluster.assert_run("pill", "pill", *innocents)
 
 
+def test_a_prediction_whose_process_others_kill_runs_as_often_as_its_retries_say(cluster):
+    server = cluster.start()
+    submit(server, "patient", action="gate", envelope={"retries": 3})
+    submit(server, "hasty", envelope={"retries": 2})
+    for kills in range(1, 4):
+        wait_for(lambda kills=kills: cluster.book("begun").count("patient") == kills or None)
+        kill(server.workers()[0])
+    wait_for(lambda: cluster.book("begun").count("patient") == 4 or None)
+    cluster.open_gate()
+    assert statuses(server, "patient", "hasty") == {"patient": "succeeded", "hasty": "succeeded"}
+
+
 def test_a_cancel_without_effect_ends_the_process_after_the_grace(cluster):
     server = cluster.start(env={"CANCEL_GRACE_SECONDS": "1", "MAX_CRASHES": "1"})
     submit(server, "rude", action="ignore", seconds=600)

@@ -32,6 +32,7 @@ class PlayedProcess(Any):
 
     def __init__(self):
         self.takes_work = self.hears = True
+        self.was_killed_from_outside = False
         self.exited = asyncio.Event()
         self.said, self.kills, self.starts = [], [], 0
 
@@ -122,9 +123,10 @@ class Harness:
         self.model = self.played["predict"]
         return list(self.dispatcher.workers)
 
-    def crash(self, cause="was killed"):
+    def crash(self, cause="was killed", *, is_from_outside=False):
         """End the process of the predictions; its worker waits before it starts another."""
         self.model.takes_work = False
+        self.model.was_killed_from_outside = is_from_outside
         self.model.exited.set()
         self.dispatcher.lead.on_exit(cause)
 

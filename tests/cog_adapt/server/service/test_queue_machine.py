@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,14 +164,14 @@ class QueueOfOneWorker(RuleBasedStateMachine):
         self.advance()
 
     @precondition(lambda self: self.is_up)
-    @rule()
-    def die(self):
-        """What may run again is the first to, in its order, and each alone."""
+    @rule(is_from_outside=st.booleans())
+    def die(self, is_from_outside):
+        """What may run again is the first to, in its order; after a crash each alone."""
         self.is_up = False
-        self.call(self.harness.crash)
+        self.call(partial(self.harness.crash, is_from_outside=is_from_outside))
         again = []
         for each in self.running:
-            each.crashes += 1
+            each.crashes += not is_from_outside
             if each.is_cancelled:
                 self.end(each, "canceled")
             elif each.crashes < MOST_CRASHES and each.retries:
