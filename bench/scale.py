@@ -179,7 +179,7 @@ _READING = (
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=Sizes.rounds)
+    parser.add_argument("--rounds", type=int, default=Sizes.rounds, help="0: only kills")
     parser.add_argument("--kills", type=int, default=Sizes.kills, help="0: without that turn")
 
 
@@ -197,7 +197,7 @@ def main() -> None:
         "steps of an adaptation": sizes.steps,
         "examples of a label": sizes.examples,
     }
-    found = rows(measure(sizes), cores)
+    found = rows(measure(sizes), cores) if sizes.rounds else []
     if sizes.kills:
         killed = measure_killed(sizes)
         found += killed_rows(killed)
@@ -205,6 +205,8 @@ def main() -> None:
             "kills of a worker": len(killed.recoveries),
             "seconds until both were ready again": seconds(Spread.of(killed.recoveries)),
         }
+        lost = killed.predictions.lost + killed.adaptations.lost
+        facts |= {f"lost: {why}": count for why, count in lost.items()}
     report = Report("One worker and two", COLUMNS, found, facts)
     report.publish(choose_precision(RunnerSettings(device="cpu")), chosen.output)
     if chosen.output is not None:

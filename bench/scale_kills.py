@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ _READY_SECONDS: Final = 120.0
 _RETRIES: Final = 10
 _LOOK_SECONDS: Final = 0.05
 _CLOSE: Final = 1e-3  # between scores: other company in a forward changes the last bits
+_SHOWN: Final = 200
 _FIRST_NUMBER: Final = 1_000_000  # of adaptations that no other turn has learnt
 _Inputs = Mapping[str, Any]
 
@@ -36,11 +38,13 @@ class Answers:
 
     Attributes:
         tally: of their times; `refused` counts the lost requests.
+        lost: why requests have no good answer, each with its count.
         wrong: those that differ from the answer without a kill.
         outputs: inputs and outputs of adaptations, which are asked for again afterwards.
     """
 
     tally: Tally = field(default_factory=Tally)
+    lost: Counter[str] = field(default_factory=Counter)
     wrong: int = 0
     outputs: list[tuple[_Inputs, dict[str, Any]]] = field(default_factory=list)
 
@@ -179,16 +183,18 @@ def _are_close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 def _ask_once(connection: http.client.HTTPConnection, inputs: _Inputs, answers: Answers) -> None:
     """Send a request; one without a good answer is lost."""
-    began, answer = time.perf_counter(), {}
+    began, answer = time.perf_counter(), dict[str, Any]()
     try:
         answer = answer_to(connection, inputs, retries=_RETRIES)
-    except (OSError, http.client.HTTPException):
+    except (OSError, http.client.HTTPException) as error:
+        answer = {"error": repr(error)}
         connection.close()  # it opens again with the next request
     if answer.get("status") == "succeeded":
         answers.tally.milliseconds.append((time.perf_counter() - began) * 1e3)
         answers.outputs.append((inputs, answer["output"]))
     else:
         answers.tally.refused += 1
+        answers.lost[str(answer.get("error") or answer)[:_SHOWN]] += 1
 
 
 @contextlib.contextmanager

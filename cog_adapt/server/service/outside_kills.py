@@ -25,6 +25,4 @@ def is_from_outside(exit_code: int | None, memory_kills_before: int | None) -> b
         memory_kills_before: `count_memory_kills` at the start of the process.
     """
     is_known = memory_kills_before is not None
-    return (
-        exit_code == -signal.SIGKILL and is_known and count_memory_kills() == memory_kills_before
-    )
+    return exit_code == -signal.SIGKILL and is_known and count_memory_kills() == memory_kills_before

@@ -22,6 +22,7 @@ FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))
 WebhookEvent = Literal["start", "output", "logs", "completed"]
 ALL_EVENTS: frozenset[str] = frozenset(("start", "output", "logs", "completed"))
 
+_KILLS_BEFORE_ALONE = 2
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -155,6 +156,7 @@ class Prediction:
             name here than its canceled run, which may not have ended yet.
         has_moved: whether another server has taken it: it ends here without an end.
         crashes: the number of worker crashes while it ran.
+        outside_kills: how often another program killed the worker while it ran.
         affinity: what makes one worker quicker than another; None until it has been read.
     """
 
@@ -180,7 +182,7 @@ class Prediction:
         )
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = self.has_moved = False
-        self.crashes = self.answer_bytes = 0
+        self.crashes = self.outside_kills = self.answer_bytes = 0
         self.overflow: str | None = None
         self.written: asyncio.Task[None] | None = None
         self.affinity: Affinity | None = None
@@ -201,9 +203,17 @@ class Prediction:
         return self.status in FINAL
 
     @property
+    def must_run_alone(self) -> bool:
+        """Whether it must run alone: it may be the reason of a crash, or others slow it too much.
+
+        Where processes are killed every few seconds, long runs beside each other would never end.
+        """
+        return bool(self.crashes) or self.outside_kills >= _KILLS_BEFORE_ALONE
+
+    @property
     def is_movable(self) -> bool:
-        """Whether an idle server may take it: it waits, and has ended no model process here."""
-        return self.request.movable and not (self.crashes or self.is_final)
+        """Whether an idle server may take it: it waits, and need not run alone here."""
+        return self.request.movable and not (self.must_run_alone or self.is_final)
 
     @property
     def age(self) -> float:

@@ -114,7 +114,10 @@ class RunEvents:
         self._slots.advance()
 
     def _end_or_requeue(self, worker: Worker, prediction: Prediction, cause: str) -> None:
-        prediction.crashes += not (worker.was_replaced or worker.was_killed_from_outside)
+        if worker.was_killed_from_outside:
+            prediction.outside_kills += 1
+        elif not worker.was_replaced:
+            prediction.crashes += 1
         if prediction.is_cancelled:
             self._end(prediction, Finished(prediction.id, "canceled"))
         elif prediction.overflow is not None:

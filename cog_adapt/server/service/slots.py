@@ -66,7 +66,7 @@ class Queue(deque[Prediction]):
 
         starting = (each for each in self if not each.request.owner or turn(each)[0] < most)
         if besides_crashed:
-            starting = (each for each in starting if not each.crashes)
+            starting = (each for each in starting if not each.must_run_alone)
         return min(starting, key=turn, default=None)
 
     def enter_by_age(self, prediction: Prediction) -> None:
@@ -196,7 +196,7 @@ class Slots(WorkerPool):
         worker = self.placement.choose(prediction, free)
         if worker is not None:
             return prediction, worker
-        if is_waiting or not prediction.crashes or len(self.workers) == 1:
+        if is_waiting or not prediction.must_run_alone or len(self.workers) == 1:
             return None
         self._alone = prediction
         return self._choose()

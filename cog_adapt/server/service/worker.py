@@ -154,7 +154,8 @@ class Worker:
     @property
     def runs_alone(self) -> bool:
         """Whether a prediction is here that must run alone."""
-        return any(each.crashes for each in (*self.running.values(), *self.beginning.values()))
+        here = (*self.running.values(), *self.beginning.values())
+        return any(each.must_run_alone for each in here)
 
     def takes(self, prediction: Prediction) -> bool:
         """Return whether the worker could run a prediction now.
@@ -163,7 +164,7 @@ class Worker:
         """
         if not self.takes_work:
             return False
-        return not self.load or not (prediction.crashes or self.runs_alone)
+        return not self.load or not (prediction.must_run_alone or self.runs_alone)
 
     def run(self, prediction: Prediction) -> bool:
         """Start a prediction. Return False if the process is gone and cannot have read it."""

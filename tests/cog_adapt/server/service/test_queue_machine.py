@@ -34,7 +34,12 @@ class Expected:
     prediction: Any
     retries: int
     crashes: int = 0
+    outside_kills: int = 0
     is_cancelled: bool = False
+
+    @property
+    def is_alone(self):
+        return self.crashes or self.outside_kills >= 2
 
     @property
     def owner(self):
@@ -99,7 +104,7 @@ class QueueOfOneWorker(RuleBasedStateMachine):
             chosen = min(
                 may, key=lambda each: (self.running_of(each.owner), self.latest_start[each.owner])
             )
-            if self.running and any(each.crashes for each in (chosen, *self.running)):
+            if self.running and any(each.is_alone for each in (chosen, *self.running)):
                 return  # it runs alone
             self.waiting.remove(chosen)
             self.starts.append(chosen)
@@ -172,6 +177,7 @@ class QueueOfOneWorker(RuleBasedStateMachine):
         again = []
         for each in self.running:
             each.crashes += not is_from_outside
+            each.outside_kills += is_from_outside
             if each.is_cancelled:
                 self.end(each, "canceled")
             elif each.crashes < MOST_CRASHES and each.retries:
@@ -212,7 +218,7 @@ class QueueOfOneWorker(RuleBasedStateMachine):
     @precondition(lambda self: self.slots)
     @invariant()
     def what_was_in_a_crash_runs_alone(self):
-        if any(each.crashes for each in self.running):
+        if any(each.is_alone for each in self.running):
             assert len(self.lead.running) == 1
 
     @precondition(lambda self: self.slots)
