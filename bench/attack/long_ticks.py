@@ -16,7 +16,7 @@ from cog_adapt.runner.scheduling.scheduler import Scheduler
 
 LONG_SECONDS = 0.1
 _LOOK_SECONDS = 0.01
-_FRAMES = 4  # of the project, the innermost first
+_FRAMES = 12  # of the project, the innermost first
 _FOLDERS = (str(Path(__file__).parents[2]), "site-packages")
 
 

@@ -95,7 +95,7 @@ def cross_answers(
     parts: list[tuple[Tensor, dict[str, Tensor]]] = []
     for train, others in given.folds:
         fit = partial(given.objective.fit, given.features, train)
-        form = yield from beside(fit, is_large=given.is_large)
+        form = yield from beside(fit, entries=given.entries)
         run = given.beginning(train, form, steps)
         # `stop_after` is for runs on all examples
         recipe = replace(run.training.recipe, stop_after=None)

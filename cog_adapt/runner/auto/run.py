@@ -79,7 +79,7 @@ def adapt_automatically(given: AutoStart) -> Automatic:
     if not (yield from _is_linear(given)):
         return None
     yield None
-    form, first = yield from beside(partial(_fitted, given), is_large=given.is_large)
+    form, first = yield from beside(partial(_fitted, given), entries=given.entries)
     closed = given.names.write(form.head)
     yield Early(closed, tuple(given.start.data.labels), first)
     if given.is_over:
@@ -91,12 +91,12 @@ def adapt_automatically(given: AutoStart) -> Automatic:
     if not given.folds:
         return (yield from _unestimated(given, first))
     find_share = partial(given.objective.wrong_share, form)
-    wrong_share = yield from beside(find_share, is_large=given.is_large)
+    wrong_share = yield from beside(find_share, entries=given.entries)
     answered = yield from _in_time(given, cross_answers(given, wrong_share))
     if answered is None:
         return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     decide_now = partial(_decide, given, answered, first)
-    decision = yield from beside(decide_now, is_large=given.is_large)
+    decision = yield from beside(decide_now, entries=given.entries)
     # time may have cut the folds short, so their decision is not stored for later
     if given.is_over:
         return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
@@ -110,7 +110,7 @@ def fit_head(given: AutoStart) -> Generator[None, None, AutoResult | None]:
     if not (yield from _is_linear(given)):
         return None
     yield None
-    form, first = yield from beside(partial(_fitted, given), is_large=given.is_large)
+    form, first = yield from beside(partial(_fitted, given), entries=given.entries)
     reason = "budget_seconds" if given.is_cut_short else "fitted"
     return given.outcome(given.names.write(form.head), asked_for(first), reason)
 
@@ -186,7 +186,7 @@ def _with_gradients(
     if decision.chosen == MIDDLE:
         tensors = middle(run.trained.tensors, tensors)
     calibrate = partial(answered.calibration_of_all, given, decision.chosen)
-    calibration = yield from beside(calibrate, is_large=given.is_large)
+    calibration = yield from beside(calibrate, entries=given.entries)
     head = given.names.read(tensors).calibrated(calibration)
     seconds = time.monotonic() - given.began
     report = replace(report, decision=decision, seconds=seconds)

@@ -31,7 +31,6 @@ _EXAMPLES_A_STEP = 8
 _AVERAGED_STEPS = 0.6  # share of the steps, if gradients are averaged with the closed form
 _KNOWN_STEPS = 0.5  # share of the steps, if the run starts from an adapter of most of the examples
 _LEAST_SECONDS = 0.001
-_FITTED_AT_ONCE = 1_000  # examples times labels of a head that one tick of 0.1 s can fit
 # A fit of these sizes takes some seconds: its cost rises with powers of them.
 _MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
 
@@ -87,9 +86,9 @@ class AutoStart:
         return folds(self.objective.groups, self.start.training.recipe.seed)
 
     @property
-    def is_large(self) -> bool:
-        """Whether a fit would hold the model thread for longer than a tick may last."""
-        return len(self.features) * max(1, len(self.start.data.labels)) > _FITTED_AT_ONCE
+    def entries(self) -> int:
+        """Examples times labels: the size of a fit."""
+        return len(self.features) * max(1, len(self.start.data.labels))
 
     @property
     def steps(self) -> int:

@@ -24,8 +24,9 @@ CALIBRATION = "cog_adapt.runner.heads.objective.calibrate"
 @pytest.mark.parametrize(
     ("algebra", "method"), [(FIT, "auto"), (FIT, "head"), (SHARE, "auto"), (CALIBRATION, "auto")]
 )
+@pytest.mark.parametrize("count", [120, 1_200])
 def test_predictions_are_answered_while_a_head_is_fitted_to_many_examples(
-    monkeypatch, algebra, method
+    monkeypatch, algebra, method, count
 ):
     room, _, name = algebra.rpartition(".")
     compute = getattr(importlib.import_module(room), name)
@@ -36,7 +37,7 @@ def test_predictions_are_answered_while_a_head_is_fitted_to_many_examples(
         answers.append(asked.result(timeout=20))
         return compute(*features, **options)
 
-    rows = separated(1_200)
+    rows = separated(count)
     recipe = replace(FEW_STEPS, method=method, learning_rate=0.0, max_steps=1)
     with (
         ModelRunner(Featured(), RunnerSettings(device=DEVICE)) as runner,
