@@ -7,13 +7,14 @@ import base64
 import http.client
 import io
 import json
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 _TICKETS = Path(__file__).parents[2] / "examples" / "tickets.jsonl"
-_PATIENCE = 120.0
+_PATIENCE, _SUCCESS = 120.0, 200
 _MEMBERS, _ROWS, _TEXTS = 9_000, 10_000, 3_000
 _LONG_TEXT = "words of a long text that fill all that the encoder reads " * 12
 _REFUSING = "http://127.0.0.1:9/hook"  # an address that the guard refuses
@@ -40,9 +41,14 @@ class Caller:
 
     @property
     def adapter(self) -> bytes:
-        """The file of an adapter of the owner's own, which is made at the first access."""
+        """The file of a small adapter of the owner's own, which is made at the first access.
+
+        Its examples are new, so that no earlier run's adapter is the latest.
+        """
         if not self._adapter:
-            _adapting("head")(self, -1)
+            status = _adapting("head")(self, int(time.monotonic() * 1000))
+            if status != _SUCCESS:
+                raise RuntimeError(f"the adapter was not made: status {status}")
             found = json.loads(self.ask("GET", "/adapters?limit=1")[1])["results"][0]["id"]
             _, self._adapter = self.ask("GET", f"/adapters/{found}/download")
         return self._adapter
