@@ -1,6 +1,7 @@
 """The model process dies: what ran has failed at once, what waited runs, nothing runs twice."""
 
 import time
+from functools import partial
 
 from tests.cog_adapt.contract.servers import events
 from tests.cog_adapt.faults.cluster import (
@@ -117,14 +118,18 @@ def test_a_prediction_that_crashes_the_process_is_quarantined_and_others_do_not_
     cluster.assert_run("pill", "pill", *innocents)
 
 
+def _began(cluster, name, times):
+    return cluster.book("begun").count(name) == times or None
+
+
 def test_a_prediction_whose_process_others_kill_runs_as_often_as_its_retries_say(cluster):
     server = cluster.start()
     submit(server, "patient", action="gate", envelope={"retries": 3})
     submit(server, "hasty", envelope={"retries": 2})
-    for kills in range(1, 4):
-        wait_for(lambda kills=kills: cluster.book("begun").count("patient") == kills or None)
+    for runs in range(1, 4):
+        wait_for(partial(_began, cluster, "patient", runs))
         kill(server.workers()[0])
-    wait_for(lambda: cluster.book("begun").count("patient") == 4 or None)
+    wait_for(partial(_began, cluster, "patient", 4))
     cluster.open_gate()
     assert statuses(server, "patient", "hasty") == {"patient": "succeeded", "hasty": "succeeded"}
 

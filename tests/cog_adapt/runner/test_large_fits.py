@@ -30,7 +30,7 @@ def test_predictions_are_answered_while_a_head_is_fitted_to_many_examples(
 ):
     room, _, name = algebra.rpartition(".")
     compute = getattr(importlib.import_module(room), name)
-    answers = []
+    answers: list[object] = []
 
     def computing(*features, **options):
         asked = pool.submit(runner.predict, [[0.0] * WIDTH], labels=LABELS)
