@@ -189,7 +189,7 @@ class WorkerProcess:
 
     def _leave(self, cause: str) -> None:
         """End a process whose socket is broken; one that is ending gets time for it."""
-        self._close()
+        _close(self._socket, self._loop)
         self._loop.call_later(_SECONDS_TO_EXIT, self.kill, cause)
 
     def _notice_exit(self) -> None:
@@ -199,24 +199,25 @@ class WorkerProcess:
         if self._process.pid is not None:
             end_session(self._process.pid)  # before the wait, which frees the process id
         self._process.join()
-        self.was_killed_from_outside = not self._was_killed and is_from_outside(
-            self._process.exitcode, self._memory_kills
-        )
+        is_outside = is_from_outside(self._process.exitcode, self._memory_kills)
+        self.was_killed_from_outside = is_outside and not self._was_killed
         remove_temp_files(self._config.prefix)
         self.exited.set()
         while self._read():  # reads what the process sent before its exit
             pass
         while self._reports:
             self._report_next()
-        self._close()
+        _close(self._socket, self._loop)
         self._on_exit(self._cause or _cause(self._process.exitcode))
 
-    def _close(self) -> None:
-        if self._socket.fileno() < 0:
-            return
-        self._loop.remove_reader(self._socket)
-        self._loop.remove_writer(self._socket)
-        self._socket.close()
+
+def _close(connection: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+    """Close a connection, once."""
+    if connection.fileno() < 0:
+        return
+    loop.remove_reader(connection)
+    loop.remove_writer(connection)
+    connection.close()
 
 
 def _is_large(report: Report) -> bool:
