@@ -300,7 +300,8 @@ class Worker:
 
         A crash that one prediction explains does not count against the worker.
         """
-        is_excused = self.was_replaced or any(each.crashes for each in self.running.values())
+        is_explained = any(each.crashes or each.outside_kills for each in self.running.values())
+        is_excused = self.was_replaced or is_explained
         self.crashes += 1
         self.last_crash, self.crashed_at = cause, time.monotonic()
         self._crashes_in_a_row += not is_excused
