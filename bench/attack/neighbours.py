@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.attack.asking import document_of, row_of, send_json
 from bench.attack.watcher import watched
-from bench.attack.work import KINDS, Caller, Round
+from bench.attack.work import KINDS, PREPARED, Caller, Round
 from cog_adapt.server.command.local_server import local_server
 from cog_adapt.server.middleware.keys import make_key
 
@@ -60,15 +60,19 @@ def _measure(
 ) -> dict[str, Any]:
     """Time the second owner while the first one works."""
     answers: Counter[str] = Counter()
+    numbers = itertools.count(int(time.monotonic() * 1000))
+    made: dict[str, tuple[str, bytes]] = {}
+    callers = [Caller(address, keys[0], made) for _ in range(_CONNECTIONS if ask else 0)]
+    for caller in callers:
+        PREPARED.get(kind, _nothing)(caller)
     time.sleep(_QUIET_SECONDS)
     with watched(address, keys[1]) as samples:
         time.sleep(_QUIET_SECONDS)
         began = time.monotonic()
         until = began + seconds
-        numbers = itertools.count(int(began * 1000))
         threads = [
-            threading.Thread(target=_work, args=(address, keys[0], ask, numbers, until, answers))
-            for _ in range(_CONNECTIONS if ask else 0)
+            threading.Thread(target=_work, args=(caller, ask, numbers, until, answers))
+            for caller in callers
         ]
         for thread in threads:
             thread.start()
@@ -79,19 +83,21 @@ def _measure(
     return row_of(f"beside: {kind}", began, ended, answers, samples)
 
 
-def _work(  # noqa: PLR0913 - one thread's own
-    address: str,
-    key: str,
+def _work(
+    caller: Caller,
     ask: Round,
     numbers: "itertools.count[int]",
     until: float,
     answers: Counter[str],
 ) -> None:
-    caller = Caller(address, key)
     while time.monotonic() < until:
         status = ask(caller, next(numbers))
         answers[f"{status // 100}xx" if status else "refused"] += 1
     caller.close()
+
+
+def _nothing(_caller: Caller) -> None:
+    """Prepare nothing."""
 
 
 def _long_ticks(path: Path) -> list[str]:

@@ -151,8 +151,9 @@ class AdapterRoutes:
         """Return one adapter: by its id, by its name for the latest version, or by NAME@vN."""
         return json_response(_shown(await adapters.find(asker, reference, owner), asker))
 
-    async def download(
+    async def download(  # noqa: PLR0913 - the parameters are those of the request
         self,
+        request: Request,
         adapters: AdaptersDep,
         asker: AskerDep,
         reference: ReferenceDep,
@@ -164,7 +165,9 @@ class AdapterRoutes:
         adapter = await find(adapters, asker, reference, owner=owner)
         media_type, ending = FORMATS[format]
         name = _NOT_IN_A_FILE_NAME.sub("_", f"{adapter['id']}.{ending}")
-        return FileResponse(await adapters.export(adapter, format), name, media_type)
+        file = await adapters.export(adapter, format)
+        pace = parts_of(request).file_pace
+        return FileResponse(file, name, media_type, pace=pace, owner=asker.owner)
 
     async def take(self, request: Request, adapters: AdaptersDep, asker: AskerDep) -> Response:
         """Check and store the adapter in a file, for the caller's owner."""

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from cog_adapt.adapter_rule import Asker
+from cog_adapt.server.api.file_response import FilePace
 from cog_adapt.server.api.large_bodies import LargeBodies
 from cog_adapt.server.api.passing import PeerClient
 from cog_adapt.server.api.responses import record_body
@@ -50,6 +51,7 @@ class ServerParts:
         upload_url: output files are PUT below this URL; None: they are part of the answer.
         signed: signs and checks URLs.
         large_bodies: reads large request bodies.
+        file_pace: of the files that are sent.
     """
 
     settings: Settings
@@ -62,6 +64,7 @@ class ServerParts:
     signed: SignedUrls
     upload_url: str | None = None
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
+    file_pace: FilePace = field(default_factory=FilePace)
 
     @cached_property
     def peers(self) -> PeerClient:

@@ -8,7 +8,29 @@ from typing import BinaryIO, Final
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from cog_adapt.server.turns_of_owners import Share
+
 PORTION: Final = 2**18
+MOST_A_SECOND: Final = 2**27
+
+
+class FilePace:
+    """Paces the files that a server sends, so that few cores are left for nothing else.
+
+    After the first portion of a file, each takes a turn; owners share the turns.
+
+    Args:
+        most_a_second: bytes of all files together.
+    """
+
+    def __init__(self, most_a_second: int = MOST_A_SECOND) -> None:
+        self._seconds = PORTION / most_a_second
+        self._turns = Share(1)
+
+    async def wait(self, owner: str) -> None:
+        """Wait until an owner may be sent one more portion."""
+        async with self._turns.turn(owner):
+            await asyncio.sleep(self._seconds)
 
 
 class FileResponse(StreamingResponse):
@@ -18,10 +40,15 @@ class FileResponse(StreamingResponse):
         file: open for reading, by this response alone.
         name: offered to browsers for saving.
         media_type: of the file.
+        pace: of the server.
+        owner: whose turns the file takes.
     """
 
-    def __init__(self, file: BinaryIO, name: str, media_type: str) -> None:
+    def __init__(
+        self, file: BinaryIO, name: str, media_type: str, *, pace: FilePace, owner: str
+    ) -> None:
         self._file = file
+        self._pace, self._owner = pace, owner
         headers = {
             "Content-Length": str(os.fstat(file.fileno()).st_size),
             "Content-Disposition": f'attachment; filename="{name}"',
@@ -39,3 +66,5 @@ class FileResponse(StreamingResponse):
     async def _portions(self) -> AsyncIterator[bytes]:
         while portion := await asyncio.to_thread(self._file.read, PORTION):
             yield portion
+            if len(portion) == PORTION:
+                await self._pace.wait(self._owner)

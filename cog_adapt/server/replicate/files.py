@@ -71,7 +71,8 @@ class FileRoutes:
             file = await asyncio.to_thread(call.uploads.open, upload)
         except FileNotFoundError as error:
             raise _unknown(call, identifier) from error
-        return FileResponse(file, upload.id, _BINARY)
+        pace = call.parts.file_pace
+        return FileResponse(file, upload.id, _BINARY, pace=pace, owner=upload.owner)
 
 
 async def _read_form(request: Request) -> FormData:
