@@ -65,7 +65,7 @@ class OwnerShares(Generic[L]):
 
     def lacking(self, owner: str, size: int) -> L:
         """Return by how many bytes an owner would exceed its share with so many more; else 0."""
-        return max(0, self.bytes_of(owner) + size - self.most_of(owner))
+        return max(0, self._bytes_of.get(owner, 0) + size - self.most_of(owner))
 
     def fits(self, owner: str, size: int) -> bool:
         """Return whether so many bytes more have room, in all and of an owner."""
@@ -74,7 +74,7 @@ class OwnerShares(Generic[L]):
     def count(self, owner: str, size: int) -> None:
         """Count so many bytes more of an owner; fewer, where the number is negative."""
         self.bytes += size
-        left = self.bytes_of(owner) + size
+        left = self._bytes_of.get(owner, 0) + size
         if left:
             self._bytes_of[owner] = left
         else:

@@ -25,6 +25,7 @@ _JSON_TYPE = re.compile(r"application/(?:[\w.!#$&^-]+\+)?json", re.IGNORECASE)
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 MOST_LEVELS = 127
 _FEW, _BEGIN = 1_000, 256
+_SHORT = 4_096  # bytes whose marks are counted in a microsecond
 # Possessive, and a string without an end counts too: linear in time, constant in memory.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _TOKENS = re.compile(_STRING.pattern + rb"|[\[{\]}:]", re.DOTALL)
@@ -211,6 +212,8 @@ def levels(body: bytes) -> int:
 
 def count_of(content: bytes, mark: bytes) -> int:
     """Return what `bytes.count` does, in a tenth of its time if a long content has few marks."""
+    if len(content) < _SHORT:
+        return content.count(mark)
     place = content.find(mark)
     for number in range(_FEW):
         if place < 0:

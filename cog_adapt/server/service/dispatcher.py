@@ -158,7 +158,7 @@ class Dispatcher:
         self.slots.advance()
         if self.waiting and self.waiting[-1] is prediction:
             self.waiting.publish_last_position()
-        elif place := self.waiting.place(prediction):
+        elif self.waiting and (place := self.waiting.place(prediction)):
             self.waiting.publish_positions(place)
 
     def find(self, prediction_id: str, owner: str = "") -> Prediction | None:

@@ -1,7 +1,7 @@
 """The slots of workers, and the bounded queue of predictions that wait for one."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
@@ -138,11 +138,10 @@ class Slots(WorkerPool):
 
     def excess(self, in_flight: int, owner: str) -> int:
         """Return the number of waiting predictions, less the slots that one more may have now."""
-        on_workers = self._count_by_owner()
-        free = self.count - sum(on_workers.values())
+        free = self.count - sum(worker.load for worker in self.workers)
         running = sum(self.count_own(worker) for worker in self.all_workers)
         if owner:
-            free = min(free, self._most_of_one - on_workers.get(owner, 0))
+            free = min(free, self._most_of_one - self._count_by_owner()[owner])
         return in_flight - running - max(0, free)
 
     @property
@@ -191,15 +190,21 @@ class Slots(WorkerPool):
         prediction = self.waiting.choose(on_workers, self._most_of_one, besides_crashed=is_waiting)
         if prediction is None:
             return None
-        held = [each.held for each in (self, *self.neighbours)]
-        free = [each for each in self.offered if each not in held]
-        worker = self.placement.choose(prediction, free)
+        worker = self.placement.choose(prediction, self._unheld)
         if worker is not None:
             return prediction, worker
         if is_waiting or not prediction.must_run_alone or len(self.workers) == 1:
             return None
         self._alone = prediction
         return self._choose()
+
+    @property
+    def _unheld(self) -> Sequence[Worker]:
+        """The workers that are kept for no prediction which must run alone."""
+        held = [each.held for each in (self, *self.neighbours)]
+        if not any(held):
+            return self.offered
+        return [each for each in self.offered if each not in held]
 
     @property
     def _next_alone(self) -> Prediction | None:

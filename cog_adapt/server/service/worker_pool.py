@@ -30,6 +30,8 @@ class WorkerPool:
     @property
     def is_hosted(self) -> bool:
         """Whether the workers of the other kind have the code of this kind too."""
+        if not self.hosts:
+            return False
         described = (worker.description for worker in self.hosts)
         return any(each is not None and each.serves_both for each in described)
 
@@ -68,8 +70,11 @@ class WorkerPool:
     @property
     def count(self) -> int:
         """The number of predictions that may run at once."""
-        usable = [each for each in self.workers if each.state not in _USELESS]
-        return sum(worker.slots for worker in usable or self.workers)
+        workers = self.workers
+        if len(workers) == 1:
+            return workers[0].slots
+        usable = [each for each in workers if each.state not in _USELESS]
+        return sum(worker.slots for worker in usable or workers)
 
     @property
     def given_up(self) -> str | None:
@@ -104,6 +109,7 @@ class WorkerPool:
 
     def count_own(self, worker: Worker) -> int:
         """Return how many predictions of this kind run or begin on a worker."""
-        beginning = worker.beginning.values()
-        is_own = (not self.is_shared or each.request.kind == self.kind for each in beginning)
-        return len(self.running_on(worker)) + sum(is_own)
+        if not self.is_shared:
+            return worker.load
+        beginning = (each.request.kind == self.kind for each in worker.beginning.values())
+        return len(self.running_on(worker)) + sum(beginning)

@@ -181,11 +181,20 @@ class Server:
     def workers(self) -> list[int]:
         """The processes that run the model."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        commands = {
-            int(child): Path(f"/proc/{child}/cmdline").read_bytes()
-            for child in children.read_text().split()
-        }
-        return [child for child, command in commands.items() if b"resource_tracker" not in command]
+        commands = {int(child): _command(child) for child in children.read_text().split()}
+        return [
+            child
+            for child, command in commands.items()
+            if command is not None and b"resource_tracker" not in command
+        ]
+
+
+def _command(process: str) -> bytes | None:
+    """The command of a process; None if it has ended meanwhile."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return None
 
 
 def events(response: httpx2.Response) -> Iterator[Event]:

@@ -29,8 +29,8 @@ def refuses_connections(server):
         httpx2.get(f"{server.url}/", trust_env=False)
     except httpx2.ConnectError:
         return True
-    except httpx2.ReadError:  # it was in the line of those that wait when the line was closed
-        return False
+    except (httpx2.ReadError, httpx2.RemoteProtocolError):
+        return False  # it was in the line of those that wait when the line was closed
     return False
 
 
