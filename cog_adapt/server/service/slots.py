@@ -201,9 +201,9 @@ class Slots(WorkerPool):
     @property
     def _unheld(self) -> Sequence[Worker]:
         """The workers that are kept for no prediction which must run alone."""
-        held = [each.held for each in (self, *self.neighbours)]
-        if not any(held):
+        if self._alone is None and not self.neighbours:
             return self.offered
+        held = [each.held for each in (self, *self.neighbours)]
         return [each for each in self.offered if each not in held]
 
     @property

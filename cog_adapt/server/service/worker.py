@@ -231,6 +231,8 @@ class Worker:
             self._on_setup_report(report)
 
     def _events_of(self, report: RunReport) -> WorkerEvents:
+        if not self.guests:
+            return self._events
         prediction = self.running.get(report.id)
         kind = self._config.kind if prediction is None else prediction.request.kind
         return self.guests.get(kind, self._events)

@@ -52,9 +52,9 @@ class WorkerPool:
 
     def start(self) -> None:
         """Start the workers of this kind, once; again if the setup of every worker has failed."""
-        again = self.is_set_up_in_vain
+        failed = [worker for worker in self.own if worker.state == "setup failed"]
         for worker in self.own:
-            if again or worker.state == "idle":
+            if worker.state == "idle" or len(failed) == len(self.own):
                 worker.start()
 
     def owns(self, worker: Worker) -> bool:
