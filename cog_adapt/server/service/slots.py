@@ -1,7 +1,7 @@
 """The slots of workers, and the bounded queue of predictions that wait for one."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
 
@@ -190,21 +190,17 @@ class Slots(WorkerPool):
         prediction = self.waiting.choose(on_workers, self._most_of_one, besides_crashed=is_waiting)
         if prediction is None:
             return None
-        worker = self.placement.choose(prediction, self._unheld)
+        free = self.offered
+        if is_waiting or self.neighbours:
+            held = [each.held for each in (self, *self.neighbours)]
+            free = [each for each in free if each not in held]
+        worker = self.placement.choose(prediction, free)
         if worker is not None:
             return prediction, worker
         if is_waiting or not prediction.must_run_alone or len(self.workers) == 1:
             return None
         self._alone = prediction
         return self._choose()
-
-    @property
-    def _unheld(self) -> Sequence[Worker]:
-        """The workers that are kept for no prediction which must run alone."""
-        if self._alone is None and not self.neighbours:
-            return self.offered
-        held = [each.held for each in (self, *self.neighbours)]
-        return [each for each in self.offered if each not in held]
 
     @property
     def _next_alone(self) -> Prediction | None:
