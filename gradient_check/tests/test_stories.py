@@ -53,6 +53,7 @@ SAID = {
 }
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
+    pytest.mark.filterwarnings("ignore:GPU available but not used"),  # a page names the CPU
     pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec"),
     pytest.mark.filterwarnings("ignore:.*number of training batches"),
     pytest.mark.filterwarnings("ignore:.*pin_memory"),

@@ -7,6 +7,7 @@ import torch
 
 from cog_adapt.runner.known.adaptation_key import input_digests
 from cog_adapt.runner.known.kept_examples import KeptExamples
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.runner.asking import FEW, Asker
 
@@ -78,12 +79,11 @@ def test_examples_of_a_recent_request_are_not_encoded_again_for_another_recipe(m
     task = Noting()
     asker = Asker(make_runner(task))
     counts = []
-    for seed, deterministic in ((0, False), (1, False), (2, True)):
+    for seed, deterministic in ((0, False), (1, False), (2, DEVICE == "cpu")):
         task.alone = 0
         asker.now(recipe=replace(FEW, seed=seed, method="lora"), deterministic=deterministic)
         counts.append(task.alone)
-    assert counts[0] == counts[2] == 6
-    assert counts[1] == 0
+    assert counts == [6, 0, 6 if DEVICE == "cpu" else 0]  # equal bits take no kept rows
 
 
 def test_an_input_without_a_canonical_form_is_not_kept(kept):
