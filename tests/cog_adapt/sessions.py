@@ -19,7 +19,8 @@ _SESSION = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 _COMMAND = re.compile(r"^\$ .*\n(?:> .*\n)*", re.MULTILINE)
 _VARIES = re.compile(
     r"…|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)?|pred_[0-9a-f]+|ca_[\w-]+"
-    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{16}\b|-?\d+(?:\.\d+)+(?:e-?\d+)?"
+    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?:[0-9a-f]{16}|[0-9a-f]{64})\b"
+    r"|-?\d+(?:\.\d+)+(?:e-?\d+)?"
 )
 _LONG = (
     (re.compile(r'"receipt":\{.*?\},"step":'), '"receipt":{…},"step":'),

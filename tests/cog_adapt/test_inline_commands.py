@@ -77,6 +77,7 @@ NOT_RUN = {
     "pip install 'cog-adapt[remote]'": "requirements-dev.txt installs the same",
     "python -m bench.adapters_in_flight --tree before=DIR --tree after=.": "measures for minutes",
     "python -m bench.fleet": "simulates for minutes; test_fleet.py tests its parts",
+    "python -m bench.serving --tree": "measures for minutes; test_serving_trees.py tests its parts",
     "python -m bench.house.rooms": "counts for minutes; test_rooms.py tests its parts",
     "python -m bench.scale": "measures for minutes; test_scale.py tests its parts",
     "python -m bench.page": "measures in a browser for minutes",
