@@ -63,8 +63,9 @@ def _measure(
     numbers = itertools.count(int(time.monotonic() * 1000))
     made: dict[str, tuple[str, bytes]] = {}
     callers = [Caller(address, keys[0], made) for _ in range(_CONNECTIONS if ask else 0)]
-    for caller in callers:
-        PREPARED.get(kind, _nothing)(caller)
+    if kind in PREPARED:
+        for caller in callers:
+            PREPARED[kind](caller)
     time.sleep(_QUIET_SECONDS)
     with watched(address, keys[1]) as samples:
         time.sleep(_QUIET_SECONDS)
@@ -94,10 +95,6 @@ def _work(
         status = ask(caller, next(numbers))
         answers[f"{status // 100}xx" if status else "refused"] += 1
     caller.close()
-
-
-def _nothing(_caller: Caller) -> None:
-    """Prepare nothing."""
 
 
 def _long_ticks(path: Path) -> list[str]:

@@ -51,7 +51,7 @@ class ServerParts:
         upload_url: output files are PUT below this URL; None: they are part of the answer.
         signed: signs and checks URLs.
         large_bodies: reads large request bodies.
-        file_pace: of the files that are sent.
+        file_pace: bounds the bytes a second of the files that are sent.
     """
 
     settings: Settings

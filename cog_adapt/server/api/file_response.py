@@ -15,9 +15,10 @@ MOST_A_SECOND: Final = 2**27
 
 
 class FilePace:
-    """Paces the files that a server sends, so that few cores are left for nothing else.
+    """Bounds the bytes a second of the files that a server sends, so that other work has cores.
 
-    After the first portion of a file, each takes a turn; owners share the turns.
+    The first portion of a file is sent at once; each later portion takes a turn, and owners share
+    the turns.
 
     Args:
         most_a_second: bytes of all files together.
