@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import httpx2
+import psycopg
 import pytest
 
 from bench.postgres import Cluster, find_binaries
@@ -23,6 +24,7 @@ from tests.cog_adapt.waiting import assert_stays, wait_for
 ADMIN = {"Authorization": "Bearer eve-key"}
 GATES = itertools.count()
 ROUNDS = 10
+SLOW_SECONDS = 1.0  # less than an answer waits for the index
 LATER = CODE.replace(
     'async def run(self, adapter: str = "", learn: int = 0) -> str:',
     'async def run(self, adapter: str = "", learn: int = 0, after: str = "") -> str:\n'
@@ -40,6 +42,7 @@ def servers(request, tmp_path_factory):
     (folder / "keys").write_text("\n".join(lines))
     env = {"WEIGHTS_DIR": str(folder / "weights"), "API_KEYS_FILE": str(folder / "keys")}
     env |= {"MODEL_PROCESSES": "2"}
+    database = None
     with ExitStack() as stack:
         if request.param == "postgresql":
             binaries = find_binaries()
@@ -47,12 +50,13 @@ def servers(request, tmp_path_factory):
                 pytest.skip("no PostgreSQL: run .ci/postgres")
             cluster = Cluster(binaries)
             stack.callback(cluster.remove)
-            env |= {"DATABASE_URL": cluster.empty()}
+            database = cluster.empty()
+            env |= {"DATABASE_URL": database}
         start = partial(serving, "mirror", folder, predict="learner.py:Learner", env=env)
         both = [stack.enter_context(start(until="up")) for _ in range(2)]
         for each in both:
             wait_for(partial(is_ready, each), 120)
-        yield both
+        yield [replace(each, database=database) for each in both]
 
 
 def is_ready(server):
@@ -103,6 +107,21 @@ def warm(servers):
         for headers in (ADA, BOB):
             assert predict(server, headers, "support") == made
     return made
+
+
+def test_the_adapter_of_an_answer_is_found_at_the_other_server(servers):
+    here, there = servers
+    if here.database is None:
+        pytest.skip("servers of one SQLite wait for each other's writes")
+    assert there.get("/adapters", headers=ADA).is_success  # it knows the owner from now on
+    with psycopg.connect(here.database) as slow:
+        slow.execute("LOCK TABLE adapters IN EXCLUSIVE MODE")
+        end = threading.Timer(SLOW_SECONDS, slow.close)
+        end.start()
+        made = ask(here, "predictions", ADA, learn=9)
+        found = there.get(f"/adapters/{made}", headers=ADA)
+        end.join()
+    assert found.status_code == 200, found.text
 
 
 def test_what_is_shared_renamed_or_removed_at_one_server_is_so_at_the_other(servers, warm):

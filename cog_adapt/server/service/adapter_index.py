@@ -89,6 +89,12 @@ class IndexWriter:
         self._has_owners = has_owners
         self._changes: dict[Place, bytes | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._last: asyncio.Task[None] | None = None
+
+    @property
+    def unwritten(self) -> "asyncio.Task[None] | None":
+        """The write of all changes so far; None: they are written, or could not be."""
+        return self._last if self._last is not None and not self._last.done() else None
 
     async def settle(self) -> None:
         """Wait until all messages so far are written, or have failed."""
@@ -97,7 +103,7 @@ class IndexWriter:
     def put(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
         """Write an adapter's last state soon; a query of the index writes all states at once."""
         if not self._changes:
-            self.start(self.write_changes)
+            self._last = self.start(self.write_changes)
         self._changes[owner, adapter_id] = metadata
 
     async def write_changes(self) -> None:
@@ -165,11 +171,12 @@ class IndexWriter:
                 adapters=names,
             )
 
-    def start(self, write: Writing) -> None:
+    def start(self, write: Writing) -> "asyncio.Task[None]":
         """Write in a task of its own; a failure is logged."""
         task = asyncio.get_running_loop().create_task(_logging_failure(write))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 async def _logging_failure(write: Writing) -> None:

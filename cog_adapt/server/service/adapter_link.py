@@ -41,6 +41,9 @@ class AdapterListener(Protocol):
     def on_changed(self, report: AdapterChanged) -> None:
         """Accept a change."""
 
+    def unwritten(self) -> "asyncio.Task[None] | None":
+        """Return the write after which other servers find all adapters so far; None: they do."""
+
     def on_listed(self, report: AdaptersListed) -> None:
         """Accept one batch of the full list, which is newer than earlier changes."""
 
@@ -138,6 +141,10 @@ class AdapterLink:
         if answered.fault is not None:
             raise _refusal(answered.fault, answered.error)
         return msgspec.json.decode(answered.answer)
+
+    def unwritten(self) -> "asyncio.Task[None] | None":
+        """Return the write after which other servers find all adapters so far; None: they do."""
+        return None if self.listener is None else self.listener.unwritten()
 
     def on_report(self, report: AdapterReport) -> None:
         """Accept the worker's report about adapters."""

@@ -61,6 +61,10 @@ class AdapterRelay:
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
 
+    def unwritten(self) -> asyncio.Task[None] | None:
+        """Return the write of all changes so far into the index; None: they are written."""
+        return self._index.unwritten
+
     async def settle(self) -> None:
         """Return when each worker has confirmed all messages so far, or is ended."""
         if self._notes:
@@ -105,6 +109,9 @@ class _Sayings:
 
     def on_changed(self, report: AdapterChanged) -> None:
         self._relay.put(report, self._worker)
+
+    def unwritten(self) -> asyncio.Task[None] | None:
+        return self._relay.unwritten()
 
     def on_listed(self, report: AdaptersListed) -> None:
         """Leave the index to the leading workers."""

@@ -65,9 +65,14 @@ class PredictionRecorder:
         if prediction.request.webhook is not None:
             self._announcer.follow(prediction)
 
+    @property
+    def has_peers(self) -> bool:
+        """Whether servers of other hosts may answer requests about what runs here."""
+        return self._records.peers.is_shared
+
     def _is_written_first(self, prediction: Prediction) -> bool:
         request = prediction.request
-        return request.durable or (request.has_client_id and self._records.peers.is_shared)
+        return request.durable or (request.has_client_id and self.has_peers)
 
     async def _save_accepted(self, record: Record) -> None:
         try:
@@ -115,7 +120,7 @@ class PredictionRecorder:
             return False
         except StorageError as error:
             log.warning("beginning is not recorded", prediction_id=record.id, error=str(error))
-            return None if self._records.peers.is_shared else True
+            return None if self.has_peers else True
         return True
 
     def started(self, prediction: Prediction) -> None:

@@ -1,5 +1,6 @@
 """Applies a worker's reports, setups and crashes to its running predictions."""
 
+import asyncio
 from collections.abc import Callable
 
 import msgspec
@@ -16,6 +17,7 @@ from cog_adapt.server.service.slots import Slots
 from cog_adapt.server.service.worker import Worker
 
 _MOST_CRASHES = 2
+_MOST_SECONDS_TO_INDEX = 2.0  # as late as any server learns of a change
 log = structlog.get_logger()
 
 
@@ -69,9 +71,24 @@ class RunEvents:
             worker.forgive_crashes()
             if prediction.overflow is not None:
                 report = msgspec.structs.replace(report, status="failed", error=prediction.overflow)
-            self._end(prediction, report)
+            self._end_once_indexed(worker, prediction, report)
         elif self._has_room(worker, prediction, report):
             self._add(prediction, report)
+
+    def _end_once_indexed(self, worker: Worker, prediction: Prediction, end: Finished) -> None:
+        """End a run once every server of the database finds the adapter that the run has made."""
+        write = worker.adapters.unwritten() if self._recorder.has_peers else None
+        if write is None:
+            self._end(prediction, end)
+            return
+        began = prediction.started_at  # another time if a crash makes it run again meanwhile
+
+        def end_if_running(_: object = None) -> None:
+            if worker.running.get(end.id) is prediction and prediction.started_at is began:
+                self._end(prediction, end)
+
+        write.add_done_callback(end_if_running)
+        asyncio.get_running_loop().call_later(_MOST_SECONDS_TO_INDEX, end_if_running)
 
     def _add(self, prediction: Prediction, report: Output | Log | Metric) -> None:
         if isinstance(report, Output):
