@@ -59,11 +59,11 @@ class Forgetting:
     Args:
         service: knows the runs in flight and the records.
         webhooks: may have webhooks to send.
-        adapters: the predictor's; None: it keeps none.
+        adapters: the predictor's.
     """
 
     def __init__(
-        self, service: PredictionService, webhooks: Webhooks, adapters: AdapterKeeper | None = None
+        self, service: PredictionService, webhooks: Webhooks, adapters: AdapterKeeper
     ) -> None:
         self._service = service
         self._webhooks = webhooks
@@ -85,7 +85,7 @@ class Forgetting:
             raise NotFound(f"there is no {noun} {prediction_id[:80]!r}.")
         adapters = await self._remove_adapters(record)
         await self._forget_decision(record)
-        await self._reach_all()
+        await self._adapters.reach_all()
         done = await self._service.records.forget(kind, owner, prediction_id)
         if done.unfinished:
             raise NotEnded(f"{noun} {prediction_id[:80]!r} has begun again. Cancel it first.")
@@ -109,7 +109,7 @@ class Forgetting:
             setattr(forgotten, f"{NOUNS[kind]}s", done.removed)
             if kind == "predict":  # the scope that opens adapters
                 forgotten.adapters = await self._remove_all_adapters(owner)
-                await self._reach_all()
+                await self._adapters.reach_all()
         log.info("forgotten", owner=owner, kind="all", records=forgotten)
         return forgotten
 
@@ -127,10 +127,6 @@ class Forgetting:
             dispatcher.event_cache.drop(owner, prediction_id)
         self._webhooks.drop(kind, owner, prediction_id)
 
-    async def _reach_all(self) -> None:
-        if self._adapters is not None:
-            await self._adapters.reach_all()
-
     async def _remove_adapters(self, record: Record) -> dict[str, str]:
         return {
             adapter_id: await self._remove_adapter(adapter_id, record)
@@ -140,8 +136,6 @@ class Forgetting:
     async def _remove_all_adapters(self, owner: str) -> dict[str, str]:
         """Remove all adapters of an owner, including named, pinned and shared ones."""
         removed: dict[str, str] = {}
-        if self._adapters is None:
-            return removed
         for adapter in await self._adapters.find_own(owner):
             removed[adapter["id"]] = await _remove(self._adapters, adapter)
         await self._adapters.forget(owner)
@@ -150,15 +144,11 @@ class Forgetting:
     async def _forget_decision(self, record: Record) -> None:
         """Drop the decision that the base answers best, unless another record refers to it."""
         key = decision_of(record)
-        if self._adapters is None or key is None:
-            return
-        if not await self._service.records.is_mentioned(key, record):
+        if key is not None and not await self._service.records.is_mentioned(key, record):
             await self._adapters.forget(record.owner, key)
 
     async def _remove_adapter(self, adapter_id: str, record: Record) -> str:
         """Remove an adapter that no other record refers to; return `removed`, or why it stays."""
-        if self._adapters is None:
-            return "kept: this server removes no adapters"
         found = await self._adapters.find_own(record.owner, adapter_id)
         if not found:
             return "gone before"

@@ -158,6 +158,3 @@ def test_a_key_twice_elsewhere_is_not(body):
 def test_of_a_key_that_comes_twice_also_one_hides_behind_others_that_do():
     body = b'{"other":{"id":1},"id":"a","other":{"id":"}"},"id":"b"}'
     assert refusal(body).location == ("body", "id")
-
-
-KEYS = (b'"id"', b'"input"')

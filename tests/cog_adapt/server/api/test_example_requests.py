@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt.server.api.example_requests import FILE, ExampleRequest, read_example_requests
+from cog_adapt.server.api.example_requests import FILE, read_example_requests
 from cog_adapt.server.errors import ExamplesError
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.validation import InputValidator
@@ -19,11 +19,6 @@ ROOT = Path(__file__).parents[4]
 def write(folder, text):
     (folder / "requests.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     return folder / "requests.json"
-
-
-def test_what_is_not_said_has_a_default(tmp_path):
-    file = write(tmp_path, '[{"name": "a", "input": {"x": [1]}}]')
-    assert read_example_requests(file) == [ExampleRequest("a", {"x": [1]}, "predict", "")]
 
 
 def test_a_predictor_without_them_has_none(tmp_path):

@@ -6,12 +6,9 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from cog_adapt.server.app import create_app
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import OWNER_KEY
-from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.api.test_ownership import ANN, BOB, ROOT, made
-from tests.cog_adapt.server.routes_walk import routes_of
 from tests.cog_adapt.waiting import until
 
 WORD = "q7Zk-the-secret"
@@ -134,14 +131,6 @@ def test_an_id_runs_again_after_it_was_forgotten(play):
         assert b'"y"' in (await site.ask("GET", "/predictions/a", key=ANN)).body
 
     play(scene)
-
-
-def test_plain_cog_forgets_nothing():
-    assert not [
-        path
-        for method, path in routes_of(create_app(Settings(strict_cog=True)))
-        if method == "DELETE"
-    ]
 
 
 def test_a_reader_of_its_events_reads_on_undisturbed(play):

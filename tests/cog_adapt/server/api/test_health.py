@@ -38,39 +38,6 @@ def test_the_root_names_trainings_only_once_the_model_is_ready(play):
     play(scene)
 
 
-def test_liveness_asks_nobody(play):
-    async def scene(site):
-        answer = await site.ask("GET", "/healthz")
-        assert (answer.status, read(answer)) == (200, {"alive": True})
-
-    play(scene)
-
-
-def test_health_and_readiness_are_the_monitors(play):
-    async def scene(site):
-        async def report():
-            return {"status": "DEFUNCT"}
-
-        is_ready = True
-
-        async def readiness():
-            return is_ready, {"ready": is_ready}
-
-        async def readiness_for_probes():
-            raise AssertionError("without keys the reasons are everybody's")
-
-        site.monitor.report, site.monitor.readiness = report, readiness
-        site.monitor.readiness_for_probes = readiness_for_probes
-        health_check = await site.ask("GET", "/health-check")
-        assert (health_check.status, read(health_check)) == (200, {"status": "DEFUNCT"})
-        assert (await site.ask("GET", "/readyz")).status == 200
-        is_ready = False
-        unready = await site.ask("GET", "/readyz")
-        assert (unready.status, read(unready)) == (503, {"ready": False})
-
-    play(scene)
-
-
 @pytest.mark.parametrize(("passed", "status"), [(True, 200), (False, 503)])
 def test_the_self_test_is_shown_and_run_again(play, passed, status):
     async def scene(site):
@@ -173,18 +140,5 @@ def test_metrics_come_in_the_format_that_is_asked_for(play):
         answer_with(site, None)
         answer = await site.ask("GET", "/metrics", accept="application/openmetrics-text")
         assert answer.headers["content-type"].startswith("application/openmetrics-text")
-
-    play(scene)
-
-
-@pytest.mark.parametrize(
-    "path", ["/", "/health-check", "/healthz", "/readyz", "/openapi.json", "/metrics"]
-)
-def test_looking_may_be_by_head_and_nothing_else(play, path):
-    async def scene(site):
-        answer_with(site, None)
-        assert (await site.ask("HEAD", path)).status == 200
-        refused = await site.ask("POST", path)
-        assert (refused.status, refused.headers["allow"]) == (405, "GET,HEAD")
 
     play(scene)

@@ -92,13 +92,6 @@ def test_what_is_no_page_is_refused(play, query, status, place, says):
     play(scene)
 
 
-def test_a_thousand_may_be_asked_for_at_once(play):
-    async def scene(site):
-        assert (await site.ask("GET", "/predictions", query="limit=1000")).status == 200
-
-    play(scene)
-
-
 def test_what_waits_is_shown_with_its_place(play):
     async def scene(site):
         for name in "ab":

@@ -55,17 +55,6 @@ def test_a_route_gets_the_end_and_the_record_has_it(play):
     play(scene)
 
 
-def test_a_route_gets_the_outputs_as_they_come(play):
-    async def scene(site):
-        asking = with_routes(site).asking("POST", "/pieces", {"text": "a"})
-        await until(lambda: site.model.runs)
-        (name,) = site.model.runs
-        site.put_out(name, b'"x"', b'"y"')
-        assert (await asking).body == b"xy"
-
-    play(scene)
-
-
 def test_inputs_that_do_not_fit_are_refused_as_everywhere(play):
     async def scene(site):
         answer = await with_routes(site).ask("POST", "/whole", {"text": 3})

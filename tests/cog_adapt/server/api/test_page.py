@@ -172,13 +172,6 @@ def test_nothing_else_is_served(site, path):
     assert ask(site, path=path, headers=BROWSER).status == 404
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-@pytest.mark.parametrize("path", ["/playground", "/playground/assets/a-1.js"])
-def test_it_is_looked_at_and_nothing_more(site, method, path):
-    answer = ask(site, method, path, BROWSER)
-    assert (answer.status, answer.headers["allow"]) == (405, "GET,HEAD")
-
-
 @pytest.mark.parametrize("path", ["/", "/playground"])
 def test_a_page_that_is_not_built_names_the_remedy(tmp_path, path):
     answer = ask(site_of(tmp_path), path=path, headers=BROWSER)

@@ -81,13 +81,3 @@ def test_a_key_is_told_what_it_opens(play, scopes, opened):
         assert found == {"needed": True, "name": "ci", "owner": "team", "scopes": opened}
 
     play(scene)
-
-
-@pytest.mark.parametrize("path", ["/playground/examples.json", "/playground/server.json"])
-def test_they_are_looked_at_and_nothing_more(play, path):
-    async def scene(site):
-        gauging(site)
-        assert (await site.ask("HEAD", path)).status == 200
-        assert (await site.ask("POST", path)).status == 405
-
-    play(scene)

@@ -152,15 +152,6 @@ def test_a_key_for_predictions_reaches_no_training_by_their_paths(play):
     play(scene)
 
 
-def test_a_request_starts_the_worker_where_it_has_not_been(play):
-    async def scene(site):
-        process, site.harness.trainings.lead.state = site.harness.played["train"], "idle"
-        await site.ask("POST", "/trainings", BODY, prefer="respond-async")
-        assert process.starts == 2
-
-    play(scene)
-
-
 def test_an_answer_waits_until_its_end_is_on_disk(play):
     async def scene(site):
         written = asyncio.get_running_loop().create_future()

@@ -25,8 +25,3 @@ from cog_adapt.server.service.prediction import encode
 def test_each_event_has_the_platforms_name(name, data, first):
     found = translate(RunEvent(7, name, encode(data)))
     assert found[:1] == ([] if first is None else [RunEvent(7, *first)])
-
-
-def test_a_failure_is_followed_by_the_end():
-    found = translate(RunEvent(7, "completed", encode({"status": "failed", "error": "boom"})))
-    assert found[1:] == [RunEvent(7, "done", b'{"reason":"error"}')]

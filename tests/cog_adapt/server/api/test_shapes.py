@@ -1,11 +1,9 @@
 from typing import get_args
 
 import msgspec
-import pytest
 
 from cog_adapt.server.api import shapes
 from cog_adapt.server.api.responses import record_body
-from cog_adapt.server.api.shapes import refusals
 from cog_adapt.server.records.record import DeliveryState, RecordStatus
 from tests.cog_adapt.server.records.home import make_record
 
@@ -22,15 +20,3 @@ def test_what_is_shown_of_a_record_is_what_a_run_is_described_by():
 def test_the_states_of_a_delivery_are_those_that_are_described():
     state = shapes.Delivery.model_fields["state"].annotation
     assert get_args(state) == get_args(DeliveryState)
-
-
-def test_a_refusal_is_an_error_with_its_reason():
-    assert refusals(404, 503) == {
-        404: {"model": shapes.Error, "description": "There is none"},
-        503: {
-            "model": shapes.Error,
-            "description": "Not ready, or the records cannot be used",
-        },
-    }
-    with pytest.raises(KeyError):
-        refusals(418)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersAnswered, AdaptersListed
+from cog_adapt.server.adapter_messages import AdaptersAnswered
 from cog_adapt.server.errors import (
     AdapterTimeout,
     NotFound,
@@ -86,31 +86,5 @@ def test_questions_are_bounded():
         assert {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)} == {
             NotReady
         }
-
-    run(scene)
-
-
-def test_what_is_said_unasked_reaches_the_listener_in_its_order():
-    class Listener:
-        def __init__(self):
-            self.heard = []
-
-        def on_changed(self, report):
-            self.heard.append(report)
-
-        def on_listed(self, report):
-            self.heard.append(report)
-
-        def on_exit(self):
-            self.heard.append("exit")
-
-    async def scene(link, worker):
-        said = [AdapterChanged("a", "1"), AdaptersListed(b"[]", is_last=True)]
-        link.on_report(said[0])  # nobody listens yet
-        link.listener = Listener()
-        for report in said:
-            link.on_report(report)
-        link.on_exit()
-        assert link.listener.heard == [*said, "exit"]
 
     run(scene)

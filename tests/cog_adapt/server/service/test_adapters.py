@@ -70,17 +70,6 @@ def test_to_forget_asks_a_worker_that_keeps_adapters_and_no_other(play):
     play(scene)
 
 
-def test_a_predictor_that_keeps_none_has_none_of_an_owner(play):
-    async def scene(keeper):
-        assert await keeper.adapters.find_own("ada") == []
-        keeper.change("a")
-        assert [each["id"] for each in await keeper.adapters.find_own("ada", "a")] == ["a"]
-        keeper.lead.ready = msgspec.structs.replace(keeper.lead.ready, has_adapters=False)
-        assert await keeper.adapters.find_own("ada") == []
-
-    play(scene)
-
-
 async def removing(keeper):
     """Remove an adapter, as far as the worker that does it."""
     keeper.trainer.ready = Ready(has_adapters=True)

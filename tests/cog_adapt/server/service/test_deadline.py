@@ -53,10 +53,6 @@ def test_a_clock_that_was_set_back_gives_no_more_time():
     assert run(wait, 0.05, age=-7200.0) == [("p", "ann")]
 
 
-def test_without_a_deadline_nothing_happens():
-    assert run(wait, None, age=100.0) == []
-
-
 def test_what_has_ended_is_not_cancelled():
     async def end(prediction):
         prediction.close()

@@ -155,17 +155,6 @@ def test_what_fails_while_it_is_accepted_takes_no_room(play, part):
     play(scene)
 
 
-def test_cogs_server_keeps_no_events(play):
-    async def scene(harness):
-        harness.settings = Settings(strict_cog=True)
-        harness.dispatcher = harness.open_dispatcher("predict")
-        prediction = await harness.submit("a", durable=False, has_client_id=True)
-        harness.dispatcher.end(prediction, Finished("a", "succeeded"))
-        assert harness.dispatcher.event_cache.get("a") is None
-
-    play(scene)
-
-
 def test_waiting_inputs_are_limited_in_bytes(play):
     async def scene(harness):
         harness.settings = Settings(max_queue=9, queue_bytes=80)

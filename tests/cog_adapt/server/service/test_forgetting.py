@@ -144,17 +144,6 @@ def test_a_decision_without_an_adapter_goes_with_the_last_that_was_told_it(play)
     play(scene)
 
 
-def test_where_no_adapters_can_be_removed_the_answer_says_so(play):
-    async def scene(harness):
-        await ended(harness, "a")
-        forgotten = await Forgetting(harness.service, harness.webhooks).forget(
-            "a", "predict", "ann"
-        )
-        assert forgotten.adapters == {ID: "kept: this server removes no adapters"}
-
-    play(scene)
-
-
 def test_events_and_webhooks_in_memory_are_dropped_for_this_owner_only(play):
     async def scene(harness):
         for owner in ("ann", "bob"):
@@ -163,7 +152,7 @@ def test_events_and_webhooks_in_memory_are_dropped_for_this_owner_only(play):
             )
             await harness.recorder.flush()
             harness.dispatcher.lead.on_report(Finished(f"{owner}/a", "succeeded"))
-        forgetting = Forgetting(harness.service, harness.webhooks)
+        forgetting = Forgetting(harness.service, harness.webhooks, Keeper())
         await forgetting.forget("a", "predict", "ann")
         assert harness.service.find_cached("a", "predict", "ann") is None
         assert harness.service.find_cached("a", "predict", "bob") is not None
@@ -173,7 +162,7 @@ def test_events_and_webhooks_in_memory_are_dropped_for_this_owner_only(play):
 
 def test_what_runs_or_is_unknown_is_refused(play):
     async def scene(harness):
-        forgetting = Forgetting(harness.service, harness.webhooks)
+        forgetting = Forgetting(harness.service, harness.webhooks, Keeper())
         await harness.submit("a", context={OWNER_KEY: "ann"})
         with pytest.raises(NotEnded):
             await forgetting.forget("a", "predict", "ann")

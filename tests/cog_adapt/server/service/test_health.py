@@ -186,17 +186,6 @@ def test_the_self_test_of_a_failed_setup_is_shown(service):
     assert monitor.last_self_test() == {"passed": True}
 
 
-def test_the_latest_self_test_counts(service):
-    monitor = HealthMonitor(service)
-    assert monitor.last_self_test() is None
-    service.worker.ready = Ready(b'{"passed":true}')
-    assert monitor.last_self_test() == {"passed": True}
-    monitor.self_tests[service.worker] = {"passed": False}
-    assert monitor.last_self_test() == {"passed": False}
-    service.worker.ready = None
-    assert HealthMonitor(service).last_self_test() is None
-
-
 def test_a_server_that_closes_wants_no_requests(service):
     service.is_closing = True
     assert readiness(service) == (False, {"ready": False, "status": "READY"})

@@ -86,15 +86,3 @@ def test_at_the_end_each_kind_fails_its_own(play_both):
         assert prediction.status == "failed"
 
     play_both(scene)
-
-
-def test_without_both_codes_trainings_have_a_process_of_their_own(play):
-    async def scene(harness):
-        harness.dispatcher.lead.description = Described(b"{}", 4, is_async=True)
-        await harness.submit("t", "train", durable=False)
-        assert [list(each.lead.running) for each in (harness.dispatcher, harness.trainings)] == [
-            [],
-            ["+//t"],
-        ]
-
-    play(scene)

@@ -98,11 +98,6 @@ def test_secrets_and_what_a_client_waits_for_are_not_kept_to_be_run_again(change
     assert to_request(record) is None
 
 
-def test_a_record_without_webhook_and_deadline_gives_a_request_without():
-    request = present(to_request(to_record(predicted(webhook=None, timeout=None))))
-    assert (request.webhook, request.events, request.timeout) == (None, frozenset(), None)
-
-
 def test_the_webhook_of_an_end_holds_the_whole_account():
     prediction = predicted(outputs=[b"1"], end=Finished("p", "failed", error="boom"))
     before = now()

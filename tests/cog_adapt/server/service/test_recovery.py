@@ -158,8 +158,3 @@ def test_where_nothing_can_run_nothing_is_taken():
 def test_it_looks_again_every_so_often_until_it_is_stopped(short_sleeps):
     left, _ = recover(seconds=0.05 * 10)
     assert 2 <= left.looks <= 11
-
-
-def test_a_recovery_that_never_began_can_be_stopped():
-    left: Any = Left()
-    Recovery({}, left, left, lambda: True, left).stop()

@@ -55,11 +55,6 @@ def test_retry_after_is_honoured_up_to_the_longest_delay(text, seconds):
     assert delay_after(Answer(503, {"retry-after": text})) == seconds
 
 
-def test_a_pending_delivery_that_was_received_once_does_not_end_as_failed():
-    noted = note_attempt(delivery(delivered_at=NOW), Answer(404, {}), NOW, DELAYS)
-    assert (noted.state, noted.delivered_at) == ("delivered", NOW)
-
-
 @pytest.fixture
 def anyio_backend():
     return "asyncio"

@@ -58,13 +58,6 @@ def test_a_dropped_announcement_makes_room():
     assert [len(each.body) // MEGABYTE for each in taken(queue)] == [5, 3]
 
 
-def test_without_a_delivery_announcements_have_no_end():
-    queue = WebhookQueue()
-    queue.put(announcement("start"))
-    assert queue.take(1e12)
-    assert queue.take_last() is None
-
-
 def test_when_its_time_is_over_the_delivery_waits_no_longer():
     queue = WebhookQueue()
     for event in ("start", "logs", "output"):

@@ -2,7 +2,6 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
-import msgspec
 import pytest
 
 from cog_adapt.server.records.record import Delivery
@@ -34,7 +33,6 @@ class Deliverer:
         self.limits, self.tried, self.claimed = [], [], set()
         self.open = asyncio.Event()
         self.open.set()
-        self.becomes = lambda delivery: delivery
 
     async def find_due(self, limit, but_owners=()):
         self.limits.append(limit)
@@ -49,7 +47,7 @@ class Deliverer:
     async def deliver(self, delivery, delays):
         self.tried.append((delivery.id, delays))
         await self.open.wait()
-        return self.becomes(delivery)
+        return delivery
 
 
 def look_now(retries):
@@ -139,21 +137,6 @@ async def test_it_looks_every_few_seconds_for_what_others_left(start):
     deliverer = Deliverer()
     start(deliverer)
     await until(lambda: len(deliverer.limits) > 2, 10)
-
-
-async def test_an_attempt_that_failed_is_planned_again(start):
-    deliverer = Deliverer(delivery("a"))
-
-    def fail(tried):
-        deliverer.claimed.discard("a")
-        if len(deliverer.tried) > 2:
-            deliverer.due = []
-        soon = datetime.now(UTC) + timedelta(seconds=0.05)
-        return msgspec.structs.replace(tried, next_attempt_at=soon)
-
-    deliverer.becomes = fail
-    start(deliverer)
-    await until(lambda: len(deliverer.tried) == 3)
 
 
 async def test_when_stopped_nothing_more_is_begun(start):

@@ -1,6 +1,5 @@
 """What a prediction under way says, and which one code belongs to."""
 
-import contextvars
 import threading
 import time
 
@@ -10,11 +9,8 @@ from cog_adapt.server.protocol import Log, Run
 from cog_adapt.server.worker import active
 from cog_adapt.server.worker.active import (
     ActivePrediction,
-    current,
     find_active,
-    running_predictions,
 )
-from gradient_check.tests.present import present
 
 
 class Sent:
@@ -44,30 +40,6 @@ def test_the_end_goes_out_after_the_unterminated_line(sent):
     assert (finished.id, finished.status, finished.is_list) == ("p", "failed", True)
     assert finished.error == "boom"
     assert 0.02 <= finished.predict_time < 0.2
-
-
-def test_it_is_running_from_its_beginning_to_its_end(sent):
-    one, two = sent.prediction("one"), sent.prediction("two")
-    assert running_predictions() == ()
-    one.begin()
-    two.begin()
-    assert running_predictions() == (one, two)
-    assert not one.has_ended
-    one.end("succeeded")
-    assert running_predictions() == (two,)
-    assert one.has_ended
-    one.end("succeeded")  # once more does no harm
-
-
-def test_code_belongs_to_the_prediction_of_its_context(sent):
-    one, two = sent.prediction("one"), sent.prediction("two")
-    one.begin()
-    two.begin()
-    context = contextvars.copy_context()
-    context.run(current.set, two)
-    assert context.run(find_active) is two
-    present(two).end("succeeded")
-    assert context.run(find_active) is None
 
 
 def test_a_thread_belongs_to_the_only_one_that_runs(sent):

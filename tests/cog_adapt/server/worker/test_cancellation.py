@@ -69,10 +69,6 @@ def test_wherever_the_end_is_asked_for_nothing_of_it_is_left_over():
     assert at > 50
 
 
-def test_without_a_request_the_call_is_a_call():
-    assert Interruption().call(max, 1, 2, key=lambda n: -n) == 1
-
-
 def test_an_end_that_was_asked_for_before_calls_nothing():
     called: list[Any]
     interruption, called = Interruption(), []

@@ -23,7 +23,6 @@ from cog_adapt.server.protocol import (
 from cog_adapt.server.worker.active import find_active
 from cog_adapt.server.worker.checks import (
     HealthCheck,
-    last_self_test,
     read_gauges,
     run_self_test,
     self_test_of_failure,
@@ -71,12 +70,6 @@ def test_a_healthcheck_answers_while_a_run_goes_on_and_prints_into_no_logs(model
     heard = model.hear_until(Health, Finished)
     assert heard == [Health()]
     assert Reports(model.hear_until(Finished)).logs == ""
-
-
-def test_without_a_healthcheck_a_model_is_healthy(launch):
-    model = launch("def run() -> str:\n    return ''", reference="predictor.py:run")
-    assert ask(model, AskHealth(), Health) == Health()
-    assert ask(model, AskSelfTest(), SelfTested) == SelfTested()
 
 
 def test_the_memory_is_told_and_torch_is_not_imported_for_it(launch):
@@ -134,12 +127,6 @@ class SelfTesting:
 class Passed:
     def to_json(self):
         return {"passed": True}
-
-
-def test_the_report_of_setup_is_passed_on_as_json():
-    assert last_self_test(SelfTesting(Passed())) == b'{"passed":true}'
-    assert last_self_test(SelfTesting()) is None
-    assert last_self_test(object()) is None
 
 
 class Broken:

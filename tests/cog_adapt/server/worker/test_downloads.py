@@ -42,15 +42,6 @@ def wait_for(files):
     files.wait(lambda: False)
 
 
-def test_a_new_file_is_empty_and_named_after_the_process_and_the_url(downloads, folder):
-    path = downloads.new_file("a.png")
-    assert path.parent == folder
-    assert path.name.startswith("tmpmine_")
-    assert path.name.endswith("a.png")
-    assert path.read_bytes() == b""
-    assert downloads.new_file("a.png") != path
-
-
 def test_more_than_the_limit_is_refused(downloads, folder, httpserver):
     httpserver.expect_request("/x").respond_with_data("x" * 11)
     url = httpserver.url_for("/x")
@@ -58,17 +49,6 @@ def test_more_than_the_limit_is_refused(downloads, folder, httpserver):
         downloads.fetch(url, folder / "x", downloads.new_transfer())
     with pytest.raises(InputError, match="more than 10 bytes"):
         downloads.fetch("data:," + "x" * 11, folder / "x", downloads.new_transfer())
-
-
-def test_the_waiting_ends_when_it_is_asked_to(files, downloads, monkeypatch):
-    gate = threading.Event()
-    monkeypatch.setattr(downloads, "fetch", lambda *_: gate.wait(10))
-    files.start(["http://h/x"])
-    answers = iter([False, False, True])
-    began = time.monotonic()
-    files.wait(lambda: next(answers))
-    assert time.monotonic() - began < 5
-    gate.set()
 
 
 def test_eight_files_are_fetched_at_once(downloads, monkeypatch):

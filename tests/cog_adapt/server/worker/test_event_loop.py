@@ -41,14 +41,6 @@ async def where():
     return asyncio.get_running_loop(), threading.current_thread()
 
 
-def test_a_coroutine_runs_there_and_is_waited_for_here(loop):
-    running, thread = loop.complete(where())
-    assert running is loop.loop
-    assert thread is not threading.current_thread()
-    assert thread.daemon
-    assert loop.complete(where()) == (running, thread)
-
-
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3), KeyboardInterrupt()])
 def test_what_it_raises_is_raised_here_and_the_loop_goes_on(loop, ended, error):
     with pytest.raises(type(error)) as caught:

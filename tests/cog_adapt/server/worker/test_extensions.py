@@ -78,10 +78,6 @@ class Holder:
             setattr(self, f"held{number}", each)
 
 
-class HolderThatOwns(Holder, Owning):
-    pass
-
-
 @pytest.fixture
 def serve(tmp_path):
     @contextlib.contextmanager
@@ -172,12 +168,6 @@ def test_the_first_gauges_are_numbers():
 def test_gauges_that_are_none_are_left_out_and_the_reason_is_logged(values, capsys):
     assert read_extra_gauges(Measured(values)) == {}
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_all_that_keep_owners_apart_get_the_key():
-    predictor: Any = HolderThatOwns(Owning(), "x", Owning())
-    provide_asker_keys(predictor, "owner", "admin")
-    assert [each.key for each in (predictor, predictor.held0, predictor.held2)] == ["owner"] * 3
 
 
 def test_only_types_that_keep_owners_apart_get_the_key():

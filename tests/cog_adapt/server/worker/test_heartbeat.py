@@ -10,7 +10,6 @@ from cog_adapt.server.protocol import Beat
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.heartbeat import Heartbeat
 from tests.cog_adapt.server.worker.conftest import SECONDS
-from tests.cog_adapt.waiting import wait_until
 
 SOURCE = """
     import ctypes, time
@@ -36,14 +35,6 @@ def test_it_beats_each_second_and_four_times_in_what_counts_as_a_hang(hang_secon
     )
     first, *_, last = (times.get(timeout=SECONDS) for _ in range(3))
     assert 2 * period * 0.9 < last - first < 2 * period + 1.4
-
-
-def test_what_the_model_thread_does_is_in_the_beat():
-    beats: Any = queue.Queue()
-    heartbeat = Heartbeat(beats.put, WorkerConfig("x.py:X", hang_seconds=0.04))
-    assert beats.get(timeout=SECONDS) == Beat()
-    heartbeat.watch(lambda: Beat(2.0, 1.0))
-    wait_until(lambda: beats.get(timeout=SECONDS) == Beat(2.0, 1.0))
 
 
 def test_a_loop_in_python_lets_the_beat_through_and_a_call_into_c_does_not(launch):

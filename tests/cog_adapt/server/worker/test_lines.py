@@ -15,20 +15,6 @@ def lines(sent):
     return Lines(lambda source, text: sent.append((source, text)))
 
 
-def test_whole_lines_go_on_at_once_and_together(lines, sent):
-    lines.write("stdout", "a\nb\nc")
-    assert sent == [("stdout", "a\nb\n")]
-
-
-def test_what_follows_the_last_newline_waits_for_the_next_one(lines, sent):
-    lines.write("stdout", "a")
-    lines.write("stdout", "b")
-    assert sent == []
-    lines.write("stdout", "c\nd")
-    lines.write("stdout", "\n")
-    assert sent == [("stdout", "abc\n"), ("stdout", "d\n")]
-
-
 def test_the_two_streams_do_not_mix_and_keep_the_order_of_their_ends(lines, sent):
     lines.write("stdout", "out")
     lines.write("stderr", "err\n")

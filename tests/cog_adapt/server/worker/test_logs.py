@@ -39,12 +39,6 @@ def stream(setup, log):
     return CapturedStream("stdout", present(sys.__stdout__), setup, log)
 
 
-def test_setup_prints_whole_lines_to_the_front_and_to_the_servers_own(stream, sent, own):
-    assert stream.write("a\nb") == 3
-    assert sent == [SetupLog("stdout", "a\n")]
-    assert own.getvalue() == "a\n"
-
-
 def test_the_end_of_setup_hands_on_the_last_line_and_later_prints_are_the_servers(
     setup, stream, sent, own
 ):

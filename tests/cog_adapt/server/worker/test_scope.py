@@ -1,15 +1,12 @@
 """The rules of metrics; the texts are coglet's, as observed."""
 
-import contextvars
 from typing import Any
 
-import cog
-import coglet
 import pytest
 
 from cog_adapt.server.protocol import Metric, Run
-from cog_adapt.server.worker.active import ActivePrediction, current
-from cog_adapt.server.worker.scope import Scope, install_scope
+from cog_adapt.server.worker.active import ActivePrediction
+from cog_adapt.server.worker.scope import Scope
 
 
 @pytest.fixture
@@ -114,13 +111,3 @@ def test_it_is_shown_with_the_number_of_its_metrics(scope):
     scope.record_metric("n", 1)
     assert repr(scope) == "Scope(MetricRecorder(keys=1))"
     assert repr(Scope(None)) == "Scope(MetricRecorder(keys=0))"
-
-
-def test_cog_asks_this_scope(monkeypatch, sent):
-    monkeypatch.setattr(coglet._sdk, "current_scope", coglet._sdk.current_scope)
-    install_scope()
-    prediction = ActivePrediction(Run("p", b"{}", {"a": "b"}), sent.append)
-    context = contextvars.copy_context()
-    context.run(current.set, prediction)
-    assert context.run(cog.current_scope).context == {"a": "b"}
-    assert cog.current_scope().context == {}

@@ -1,19 +1,12 @@
 """Output files that are PUT below an upload URL."""
 
 import io
-import json
 
 import cog
 import pytest
 
 from cog_adapt.server.worker.outputs import to_json
 from cog_adapt.server.worker.uploads import FileContent, FileUploads, UploadError
-
-
-@pytest.fixture
-def encode(httpserver):
-    uploads = FileUploads(httpserver.url_for("/up"), "the-id")
-    return lambda value: json.loads(to_json(value, uploads))
 
 
 @pytest.fixture
