@@ -18,8 +18,8 @@ from cog_adapt.server.api.page import PageRoutes
 from cog_adapt.server.api.passing import RunsElsewhere, pass_on
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
-from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
+from cog_adapt.server.files.signed_urls import SignedUrls
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Records
 from cog_adapt.server.replicate.routes import platform_routes
@@ -33,7 +33,7 @@ from cog_adapt.server.service.places import places_of
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
-from cog_adapt.server.signed_urls import SignedUrls
+from cog_adapt.server.shares.budget import MemoryBudgets
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.upkeep import prune_now_and_then, tell_kubernetes

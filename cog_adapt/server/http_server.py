@@ -18,8 +18,8 @@ from starlette.types import ASGIApp
 
 from cog_adapt.server.api.dependencies import parts_in
 from cog_adapt.server.assembly import build_server
-from cog_adapt.server.forced_end import end_by_force_after
 from cog_adapt.server.middleware.connection_limits import bounded
+from cog_adapt.server.process.forced_end import end_by_force_after
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.start_screen import say_outcome

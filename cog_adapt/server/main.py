@@ -14,15 +14,15 @@ from fastapi import FastAPI
 
 from cog_adapt.server.app import create_app
 from cog_adapt.server.cogfile import read_cogfile
-from cog_adapt.server.disk_warning import warn_of_disk
 from cog_adapt.server.errors import ConfigError
+from cog_adapt.server.files.uploads import uploads_folder
 from cog_adapt.server.http_server import Server
-from cog_adapt.server.links import links_of, log_playground, warn_if_open
-from cog_adapt.server.own_url import own_url
+from cog_adapt.server.process.disk_warning import warn_of_disk
+from cog_adapt.server.process.links import links_of, log_playground, warn_if_open
+from cog_adapt.server.process.own_url import own_url
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.settings import COGFILE, Settings, read_settings
 from cog_adapt.server.telemetry.logs import configure_logs, format_on
-from cog_adapt.server.uploads import uploads_folder
 from cog_adapt.server.worker.config import WorkerConfig
 
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}

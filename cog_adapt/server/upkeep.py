@@ -7,11 +7,11 @@ from datetime import timedelta
 import structlog
 
 from cog_adapt.server.errors import StorageError
+from cog_adapt.server.files.temp_files import remove_old_temp_files
+from cog_adapt.server.files.upload_rows import uploads_of
 from cog_adapt.server.records import Records
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.settings import Settings
-from cog_adapt.server.temp_files import remove_old_temp_files
-from cog_adapt.server.upload_rows import uploads_of
 
 _PRUNE_SECONDS = 600.0
 _LEAST_PRUNE_SECONDS = 5.0

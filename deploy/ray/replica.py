@@ -18,7 +18,7 @@ from cog_adapt.server.errors import Forbidden
 from cog_adapt.server.http_server import PeerServer
 from cog_adapt.server.main import start_settings, worker_configs
 from cog_adapt.server.middleware.responses import AsgiResponse
-from cog_adapt.server.own_url import own_url
+from cog_adapt.server.process.own_url import own_url
 from deploy.ray.options import Options
 
 PROJECT = Path(__file__).resolve().parents[2]

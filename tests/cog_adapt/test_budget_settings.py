@@ -17,10 +17,10 @@ from cog_adapt.runner.known.adaptation_cache import AdaptationCache
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.server import budget
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.settings import Settings, read_settings
+from cog_adapt.server.shares import budget
 from cog_adapt.shared_settings import share_of
 from tests.cog_adapt.growing import Length, Spelling
 from tests.cog_adapt.models import Letters

@@ -18,8 +18,8 @@ from cog_adapt.runner.errors import AdapterNotFound
 from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.checkpoint_folder import CheckpointFolder
 from cog_adapt.runner.storage.store import AdapterStore
+from cog_adapt.server.files.temp_files import new_prefix, remove_old_temp_files
 from cog_adapt.server.records.blobs import BlobFolder, Blobs
-from cog_adapt.server.temp_files import new_prefix, remove_old_temp_files
 from tests.cog_adapt.runner.storage.made import adapter_of
 from tests.cog_adapt.server.records.home import Home, make_record
 

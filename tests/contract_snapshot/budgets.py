@@ -17,8 +17,8 @@ from unittest.mock import patch
 
 from cog_adapt import ModelRunner, RunnerSettings, Settings
 from cog_adapt.machine import memory_bytes
-from cog_adapt.server.budget import MemoryBudgets, body_budget
 from cog_adapt.server.records.space import RecordSpace, SpaceUse
+from cog_adapt.server.shares.budget import MemoryBudgets, body_budget
 from tests.cog_adapt.models import SHAPES
 
 _PAGE, _PAGES = 4096, 500_009  # 2 GB, less than any machine's that runs the tests

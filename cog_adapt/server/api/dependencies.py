@@ -21,6 +21,7 @@ from cog_adapt.server.api.passing import PeerClient
 from cog_adapt.server.api.responses import record_body
 from cog_adapt.server.api.shapes import PathId
 from cog_adapt.server.errors import InvalidPath, NotFound
+from cog_adapt.server.files.signed_urls import SignedUrls
 from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import Kind
@@ -29,7 +30,6 @@ from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
-from cog_adapt.server.signed_urls import SignedUrls
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.webhooks import Webhooks
 

@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from cog_adapt.server.turns_of_owners import Share
+from cog_adapt.server.shares.turns import Share
 
 PORTION: Final = 2**18
 MOST_A_SECOND: Final = 2**27

@@ -13,10 +13,10 @@ from cog_adapt.server.api.ownership import LookDep
 from cog_adapt.server.api.responses import error_response, json_response
 from cog_adapt.server.api.shapes import refusals
 from cog_adapt.server.errors import NotFound
+from cog_adapt.server.files.upload_rows import uploads_of
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.forgetting import Forgetting, not_ended
-from cog_adapt.server.upload_rows import uploads_of
 
 _NOBODY = "-"
 

@@ -21,7 +21,7 @@ from cog_adapt.server.api.body import Inputs, RequestBody, count_of, fit_inputs,
 from cog_adapt.server.errors import BodyError, JsonError, MediaTypeError, ShapeError
 from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import InputValidator
-from cog_adapt.server.turns_of_owners import Share
+from cog_adapt.server.shares.turns import Share
 
 LARGE_BYTES = 2**16
 _MOST_VALUES = 10_000_000  # about 700 MB as Python objects

@@ -9,10 +9,10 @@ from typing import Any
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.limits import MIN_BYTES_PER_SECOND, Pace
 from cog_adapt.server.middleware.responses import CLOSE, AsgiResponse
+from cog_adapt.server.shares.budget import Budget
 
 _LINGER_SECONDS = 5.0
 _BETWEEN_VALUES = (b",", b"[", b"{")

@@ -10,10 +10,10 @@ import re
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cog_adapt.server.links import is_loopback
 from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.middleware.peer_calls import is_from_peer
 from cog_adapt.server.middleware.responses import AsgiResponse
+from cog_adapt.server.process.links import is_loopback
 
 _PASSED_ON = re.compile(
     rb"via|forwarded|x-real-ip|x-(?:original-)?forwarded(?:-.+)?|x-envoy-.+|cdn-loop"

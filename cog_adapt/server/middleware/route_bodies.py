@@ -8,12 +8,12 @@ values.
 import math
 import re
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.access import is_own
 from cog_adapt.server.middleware.body_limit import BodyLimits
 from cog_adapt.server.middleware.platform_routes import FILE_UPLOAD
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.shares.budget import Budget
 
 OWN_BYTES, OWN_VALUES = 2**20, 10_000
 _UPLOADS = (("POST", "/adapters"), FILE_UPLOAD)

@@ -5,7 +5,6 @@ All of them are plain ASGI, so that they also apply to routes added later.
 
 from starlette.types import ASGIApp
 
-from cog_adapt.server.budget import Budget, body_budget
 from cog_adapt.server.middleware.access import is_liveness, is_open
 from cog_adapt.server.middleware.auth import AuthMiddleware
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
@@ -21,6 +20,7 @@ from cog_adapt.server.middleware.route_bodies import RouteBodies
 from cog_adapt.server.middleware.shared_rates import SharedWindows
 from cog_adapt.server.records import Records
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.shares.budget import Budget, body_budget
 from cog_adapt.server.telemetry.metrics import Metrics
 
 

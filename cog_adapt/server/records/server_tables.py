@@ -83,7 +83,7 @@ blobs = Table(
     Column("changed_at", Moment, nullable=False),
 )
 
-# In PostgreSQL alone; `cog_adapt/server/upload_rows.py` reads and writes them.
+# In PostgreSQL alone; `cog_adapt/server/files/upload_rows.py` reads and writes them.
 uploads = Table(
     "uploads",
     metadata,

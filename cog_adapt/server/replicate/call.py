@@ -11,11 +11,11 @@ from starlette.requests import Request
 
 from cog_adapt.server.api.dependencies import asker_of, caller_of, parts_of
 from cog_adapt.server.errors import InvalidRequest, NotReady
+from cog_adapt.server.files.signed_urls import SignedUrls
+from cog_adapt.server.files.upload_rows import uploads_of
+from cog_adapt.server.files.uploads import Uploads
 from cog_adapt.server.service.platform_form import Origin
 from cog_adapt.server.service.service import PredictionService
-from cog_adapt.server.signed_urls import SignedUrls
-from cog_adapt.server.upload_rows import uploads_of
-from cog_adapt.server.uploads import Uploads
 
 LOCAL_MODEL = "local/model"
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?")

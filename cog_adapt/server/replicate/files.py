@@ -13,8 +13,8 @@ from cog_adapt.server.api.file_response import FileResponse
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.upload import UploadCounter
 from cog_adapt.server.errors import InvalidRequest, NotFound
+from cog_adapt.server.files.uploads import Upload
 from cog_adapt.server.replicate.call import Call
-from cog_adapt.server.uploads import Upload
 
 _PURPOSE = "file"
 _MOST_FILES, _MOST_FIELDS = 2, 8  # one client sends `metadata` as a file

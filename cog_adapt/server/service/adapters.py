@@ -30,6 +30,7 @@ from cog_adapt.server.errors import (
     NotReady,
     RequestError,
 )
+from cog_adapt.server.files.temp_files import folder_prefix
 from cog_adapt.server.records.adapter_pages import AdapterQuery, IndexPage
 from cog_adapt.server.service.adaptation_claims import AdaptationClaims
 from cog_adapt.server.service.adapter_index import IndexWriter
@@ -37,7 +38,6 @@ from cog_adapt.server.service.adapter_news import AdapterNews
 from cog_adapt.server.service.adapter_relay import AdapterRelay
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.service.worker import Worker
-from cog_adapt.server.temp_files import folder_prefix
 
 _SECONDS = 30.0
 _FILE_SECONDS = 300.0  # for an upload's check, and for making a download

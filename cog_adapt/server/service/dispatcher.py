@@ -10,7 +10,6 @@ from itertools import count
 
 import structlog
 
-from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.errors import IdInUse
 from cog_adapt.server.protocol import Finished, Kind
 from cog_adapt.server.service.early_ends import cancel_at_deadline, insist_later
@@ -24,6 +23,7 @@ from cog_adapt.server.service.run_events import RunEvents
 from cog_adapt.server.service.slots import Queue, Slots
 from cog_adapt.server.service.worker import Worker
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.shares.budget import MemoryBudgets
 from cog_adapt.server.worker.config import WorkerConfig
 
 _CACHE_BYTES = 2**26

@@ -6,9 +6,9 @@ from datetime import datetime
 import msgspec
 
 from cog_adapt.owner_bytes import OwnerBytes
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.service.events import EventLog
 from cog_adapt.server.service.prediction import Prediction
+from cog_adapt.server.shares.budget import Budget
 
 _OWN_BYTES = 1024
 _LARGEST_SHARE = 8

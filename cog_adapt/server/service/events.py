@@ -13,8 +13,8 @@ from typing import Self
 
 import msgspec
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.errors import TooManyReaders
+from cog_adapt.server.shares.budget import Budget
 
 MOST_FOLLOWERS = 1024
 MOST_WAITING = 65_536

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, MetricMode
 from cog_adapt.server.schema.problems import Problem
 from cog_adapt.server.service.affinity import Affinity
 from cog_adapt.server.service.events import EventLog
 from cog_adapt.server.service.metric_values import put_metric
 from cog_adapt.server.service.output_blocks import add_item
+from cog_adapt.server.shares.budget import Budget
 
 State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))

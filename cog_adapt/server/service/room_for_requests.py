@@ -1,11 +1,11 @@
 """Room for one more request: in the queue, in its bytes, and on the disk."""
 
-from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.errors import BudgetSpent, DiskFull, NotReady, TooLarge
 from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from cog_adapt.server.service.slots import Slots
+from cog_adapt.server.shares.budget import MemoryBudgets
 
 
 class RoomForRequests:

@@ -7,7 +7,6 @@ import msgspec
 import structlog
 
 from cog_adapt.server.adapter_messages import AdapterChanged
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready, RunReport
 from cog_adapt.server.service.observer import Observer
@@ -15,6 +14,7 @@ from cog_adapt.server.service.prediction import Prediction
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.slots import Slots
 from cog_adapt.server.service.worker import Worker
+from cog_adapt.server.shares.budget import Budget
 
 _MOST_CRASHES = 2
 _MOST_SECONDS_TO_INDEX = 2.0  # as late as any server learns of a change

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 import structlog
 
 from cog_adapt.server.adapter_messages import AdapterChanged, AdapterReport
+from cog_adapt.server.files.temp_files import new_prefix
 from cog_adapt.server.protocol import (
     Cancel,
     Described,
@@ -35,7 +36,6 @@ from cog_adapt.server.service.prediction import Prediction
 from cog_adapt.server.service.setup_progress import SetupProgress
 from cog_adapt.server.service.worker_process import WorkerProcess
 from cog_adapt.server.settings import Settings
-from cog_adapt.server.temp_files import new_prefix
 from cog_adapt.server.worker.config import WorkerConfig
 
 State = Literal["idle", "starting", "ready", "setup failed", "crashed", "defunct", "stopped"]

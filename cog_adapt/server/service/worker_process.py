@@ -17,10 +17,10 @@ from multiprocessing.context import SpawnProcess
 import msgspec
 import structlog
 
+from cog_adapt.server.files.temp_files import remove_temp_files
 from cog_adapt.server.protocol import Beat, Frames, Output, Ready, Report, Request, Stop, to_frame
 from cog_adapt.server.service.heartbeat import HeartbeatWatch
 from cog_adapt.server.service.outside_kills import count_memory_kills, is_from_outside
-from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.entry import enter
 from cog_adapt.server.worker.processes import end_session

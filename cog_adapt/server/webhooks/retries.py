@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.turns_of_owners import Share
+from cog_adapt.server.shares.turns import Share
 from cog_adapt.server.webhooks.delivery import Deliverer
 
 # fewer than all attempts allowed in flight, so that dead receivers never block first attempts

@@ -9,10 +9,10 @@ from functools import partial
 
 import structlog
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.records.record import Delivery
+from cog_adapt.server.shares.budget import Budget
 from cog_adapt.server.webhooks.delivery import DELAYS, Count, Deliverer, DeliveryRecords
 from cog_adapt.server.webhooks.queue import Announcement, WebhookQueue
 from cog_adapt.server.webhooks.retries import Retries

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from urllib.parse import urlsplit
 
-from cog_adapt.server.turns_of_owners import Share
+from cog_adapt.server.shares.turns import Share
 
 _REST_SECONDS = 1.0
 

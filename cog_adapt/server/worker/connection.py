@@ -16,8 +16,8 @@ from typing import NoReturn
 
 import msgspec
 
+from cog_adapt.server.files.temp_files import remove_temp_files
 from cog_adapt.server.protocol import Frames, Report, Request, to_frame
-from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.processes import end_descendants
 
 _CHUNK, _LARGE_CHUNK = 2**18, 2**22

@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 from cog_adapt.server.egress import Egress, Transfer
 from cog_adapt.server.errors import InputError
-from cog_adapt.server.upload_rows import open_uploads
-from cog_adapt.server.uploads import Uploads, id_in_url
+from cog_adapt.server.files.upload_rows import open_uploads
+from cog_adapt.server.files.uploads import Uploads, id_in_url
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.data_urls import data_url_pieces
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from typing import NoReturn, TextIO
 
-from cog_adapt.server.temp_files import remove_temp_files
+from cog_adapt.server.files.temp_files import remove_temp_files
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.processes import end_session
 from cog_adapt.server.worker.raw_output import RawOutput, RawReader

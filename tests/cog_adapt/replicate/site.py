@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from cog_adapt.server.signed_urls import SignedUrls
+from cog_adapt.server.files.signed_urls import SignedUrls
 from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.proxied import PROXY, one_or_many
 

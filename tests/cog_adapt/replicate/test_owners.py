@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 
-from cog_adapt.server.signed_urls import SignedUrls
+from cog_adapt.server.files.signed_urls import SignedUrls
 from tests.cog_adapt.replicate.site import ADA, BOB, EVE, signer_of
 
 

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from cog_adapt.server import uploads as module
 from cog_adapt.server.errors import DiskFull
+from cog_adapt.server.files import uploads as module
+from cog_adapt.server.files.upload_rows import open_uploads, uploads_of
+from cog_adapt.server.files.uploads import PORTION, Uploads, id_in_url
 from cog_adapt.server.records.database import open_database
 from cog_adapt.server.settings import Settings
-from cog_adapt.server.upload_rows import open_uploads, uploads_of
-from cog_adapt.server.uploads import PORTION, Uploads, id_in_url
 
 
 @pytest.fixture(params=["folder", "postgresql"])

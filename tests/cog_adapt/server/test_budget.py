@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from cog_adapt.server import budget as module
-from cog_adapt.server.budget import (
+from cog_adapt.server.errors import BudgetSpent, TooLarge
+from cog_adapt.server.settings import Settings
+from cog_adapt.server.shares import budget as module
+from cog_adapt.server.shares.budget import (
     Budget,
     MemoryBudgets,
     body_budget,
 )
-from cog_adapt.server.errors import BudgetSpent, TooLarge
-from cog_adapt.server.settings import Settings
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import structlog
 
 from cog_adapt.machine import free_disk_bytes
-from cog_adapt.server.disk_warning import warn_of_disk
+from cog_adapt.server.process.disk_warning import warn_of_disk
 from cog_adapt.server.settings import Settings
 
 

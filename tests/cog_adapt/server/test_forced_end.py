@@ -7,7 +7,10 @@ import time
 
 import pytest
 
-ENDS = "from cog_adapt.server.forced_end import end_by_force_after as end; import threading, time; "
+ENDS = (
+    "from cog_adapt.server.process.forced_end import end_by_force_after as end; "
+    "import threading, time; "
+)
 
 
 def run(code):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from cog_adapt.server.links import log_playground, playground_url
+from cog_adapt.server.process.links import log_playground, playground_url
 
 REPOSITORY = Path(__file__).parents[3]
 SERVE = """

@@ -5,8 +5,8 @@ import socket
 import pytest
 import structlog
 
-from cog_adapt.server.links import is_loopback
-from cog_adapt.server.own_url import own_url
+from cog_adapt.server.process.links import is_loopback
+from cog_adapt.server.process.own_url import own_url
 
 POSTGRES = "postgresql://u:p@127.0.0.1/records"
 SOCKET = "postgresql://u@/records?host=/run/postgresql"
@@ -68,7 +68,7 @@ def test_one_that_listens_everywhere_is_asked_at_its_address_towards_the_databas
     monkeypatch, database_url, host
 ):
     with socket.create_server(("0.0.0.0", 0)) as listener:
-        monkeypatch.setattr("cog_adapt.server.own_url.socket.socket", Routes)
+        monkeypatch.setattr("cog_adapt.server.process.own_url.socket.socket", Routes)
         url = own_url(listener, None, database_url)
     assert url.startswith(f"http://{host}:")
 
@@ -85,7 +85,7 @@ def test_one_without_a_network_is_asked_on_its_own_host(monkeypatch):
         socket.create_server(("0.0.0.0", 0)) as listener,
         structlog.testing.capture_logs() as logs,
     ):
-        monkeypatch.setattr("cog_adapt.server.own_url.socket.socket", NoRoute)
+        monkeypatch.setattr("cog_adapt.server.process.own_url.socket.socket", NoRoute)
         url = own_url(listener, None, POSTGRES)
     assert is_loopback(url.split("/")[2].split(":")[0])
     assert len(logs) == 1

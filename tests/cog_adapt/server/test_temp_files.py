@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt.server.temp_files import (
+from cog_adapt.server.files.temp_files import (
     folder_prefix,
     new_prefix,
     remove_old_temp_files,

@@ -15,11 +15,11 @@ from cog_adapt.server.api.forgetting import ForgettingRoutes
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
+from cog_adapt.server.files.signed_urls import SignedUrls
 from cog_adapt.server.protocol import Described, Finished, Output
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.health import HealthMonitor
-from cog_adapt.server.signed_urls import SignedUrls
 from cog_adapt.server.telemetry.metrics import Metrics
 from tests.cog_adapt.server.asgi_client import Answer
 from tests.cog_adapt.server.service.harness import Harness

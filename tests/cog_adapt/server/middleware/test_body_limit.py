@@ -8,8 +8,8 @@ from fastapi import FastAPI, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware, BodyLimits
+from cog_adapt.server.shares.budget import Budget
 from tests.cog_adapt.server.asgi_client import ask
 
 CHUNKED = {"Transfer-Encoding": "chunked"}

@@ -11,9 +11,9 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware, BodyLimits
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
+from cog_adapt.server.shares.budget import Budget
 from tests.cog_adapt.server.asgi_client import served
 from tests.cog_adapt.waiting import wait_until
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.protocol import Kind, Ready, Run
 from cog_adapt.server.records import Records
@@ -17,6 +16,7 @@ from cog_adapt.server.service.prediction import PredictionSpec
 from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.shares.budget import MemoryBudgets
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner

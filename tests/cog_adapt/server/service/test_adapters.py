@@ -9,9 +9,9 @@ import pytest
 
 from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersAnswered, AskAdapters
 from cog_adapt.server.errors import DiskFull, NotFound, NotReady
+from cog_adapt.server.files.temp_files import remove_temp_files
 from cog_adapt.server.protocol import Ready
 from cog_adapt.server.service import adapter_link
-from cog_adapt.server.temp_files import remove_temp_files
 from tests.cog_adapt.server.service.keeping import ADA, described, player
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from cog_adapt.server.api.responses import STATUSES
-from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.errors import (
     AtCapacity,
     BudgetSpent,
@@ -21,6 +20,7 @@ from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Log, Output
 from cog_adapt.server.records.space import SpaceUse
 from cog_adapt.server.service.prediction import PredictionSpec
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.shares.budget import MemoryBudgets
 from tests.cog_adapt.server.service.harness import events_of
 from tests.cog_adapt.waiting import assert_stays_so, until
 

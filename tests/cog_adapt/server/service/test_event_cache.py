@@ -1,9 +1,9 @@
 import asyncio
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished
 from cog_adapt.server.service.event_cache import CachedEvents, EventCache
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec
+from cog_adapt.server.shares.budget import Budget
 from gradient_check.tests.present import present
 
 SIZE = 3400  # of what is kept of one below

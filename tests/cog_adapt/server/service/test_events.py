@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.service import events
 from cog_adapt.server.service.events import EventLog, MissedError
+from cog_adapt.server.shares.budget import Budget
 
 
 def filled(capacity, count, *, closed=True):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cog_adapt.server.files.temp_files import new_prefix
 from cog_adapt.server.protocol import (
     AskHealth,
     Beat,
@@ -23,7 +24,6 @@ from cog_adapt.server.protocol import (
     Stop,
 )
 from cog_adapt.server.service.worker_process import WorkerProcess
-from cog_adapt.server.temp_files import new_prefix
 from cog_adapt.server.worker.config import WorkerConfig
 from tests.cog_adapt.server.service import peers
 from tests.cog_adapt.waiting import assert_stays_so, until

@@ -4,7 +4,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from cog_adapt.server.budget import Budget
+from cog_adapt.server.shares.budget import Budget
 from cog_adapt.server.telemetry.metrics import SECONDS, Metrics
 
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from cog_adapt.server.budget import Budget
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.store import Records
+from cog_adapt.server.shares.budget import Budget
 from cog_adapt.server.webhooks import Announcement, Webhooks, WebhookSigner
 from tests.cog_adapt.waiting import assert_stays_so, until
 

@@ -14,9 +14,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from cog_adapt.deletion_clock import deletion_now
-from cog_adapt.server.postgresql import is_postgresql, transaction
-from cog_adapt.server.settings import Settings
-from cog_adapt.server.uploads import (
+from cog_adapt.server.files.uploads import (
     PORTION,
     UNFINISHED,
     Upload,
@@ -25,6 +23,8 @@ from cog_adapt.server.uploads import (
     portions_of,
     uploads_folder,
 )
+from cog_adapt.server.postgresql import is_postgresql, transaction
+from cog_adapt.server.settings import Settings
 
 _LOCK: Final = 0x636F6A  # held while room is looked for; any number that no other lock has
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from cog_adapt.server.links import is_loopback
+from cog_adapt.server.process.links import is_loopback
 
 _ANY = ("0.0.0.0", "::")
 _ELSEWHERE = "192.0.2.1"  # an address for documentation: no packet is sent there

@@ -1,0 +1,1 @@
+"""The process of the server: its address, its warnings, and its end."""

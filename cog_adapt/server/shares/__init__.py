@@ -1,0 +1,1 @@
+"""What owners share: bytes of memory and disk, and turns."""
