@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 _SECONDS = 900
 _LEFT_BEHIND = shutil.ignore_patterns(
-    ".git", ".venv", ".data", "node_modules", "__pycache__", ".*_cache"
+    ".git", ".venv*", ".data", "node_modules", "__pycache__", ".*_cache"
 )
 
 
