@@ -5,9 +5,9 @@ Settings are read once, at start, by `RunnerSettings.from_environment`. This mod
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import EnvSettingsSource, SettingsConfigDict
@@ -192,6 +192,9 @@ class Recipe:
         rank: columns of each LoRA pair; 0: as for `method`.
         max_steps: optimizer steps at most, 1 to 100,000.
         batch_size: examples per step, 1 to 4,096.
+        repeats: rows of each of these examples in a step, 1 to 256: a loss with randomness
+            (`Task.random_loss`) draws each row's noise anew, so that few examples give a steady
+            gradient.
         learning_rate: None or 0 takes `adaptation.automatic_learning_rate`.
         seed: draws batches, LoRA's A and dropout; repeats a run bit for bit (see `docs/gpu.md`).
         budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
@@ -219,6 +222,7 @@ class Recipe:
     stop_after: int | None = None
     halve_at: int | None = None
     blocks: int = 0
+    repeats: int = 1
 
     def __post_init__(self) -> None:
         if self.method:
@@ -226,6 +230,7 @@ class Recipe:
         check_range("rank", value=self.rank, low=0, high=1024)
         check_range("max_steps", value=self.max_steps, low=1, high=100_000)
         check_range("batch_size", value=self.batch_size, low=1, high=4_096)
+        check_range("repeats", value=self.repeats, low=1, high=256)
         for name, least in (("stop_after", 0), ("halve_at", 1)):
             if (value := getattr(self, name)) is not None:
                 check_range(name, value=value, low=least, high=100_000)
@@ -238,6 +243,16 @@ class Recipe:
         if self.budget_seconds is not None:
             check_range("budget_seconds", value=self.budget_seconds, low=0.001, high=86_400.0)
         check_range("clip_norm", value=self.clip_norm, low=1e-6, high=1e6)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name; `repeats` only if it is not 1.
+
+        So digests and files of adaptations without it are those of versions that had no `repeats`.
+        """
+        values = asdict(self)
+        if self.repeats == 1:
+            del values["repeats"]
+        return values
 
 
 def _check_method(method: str) -> None:

@@ -116,7 +116,7 @@ class MemoryEstimates:
         """
         row = self._row(start)
         count, recipe = len(start.data.examples), start.training.recipe
-        rows = min(recipe.batch_size, count)
+        rows = recipe.repeats * min(recipe.batch_size, count)
         if start.task.rows_are_independent and not row.mixes:
             most = limit_for(start.task, start.training.precision.device).tokens // row.tokens
             rows = min(rows, max(1, most))

@@ -152,7 +152,8 @@ class _Run:
         rate = self.start.training.learning_rate * (1 - number / recipe.max_steps)
         for group in self.take_step.optimizer.param_groups:
             group["lr"] = rate
-        positions, seed = [self.train[i] for i in chosen], derive_seed(recipe.seed, "step", number)
+        positions = [self.train[i] for i in chosen for _ in range(recipe.repeats)]
+        seed = derive_seed(recipe.seed, "step", number)
         result = yield from self.batches.step(positions, seed, self._may_give_up)
         if result is not None:
             self.steps.append(self._step(result, rate))

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def key_of(
     rows = rows_of(examples)
     if origin is None or rows is None:
         return None
-    steps = asdict(replace(recipe, budget_seconds=None))
+    steps = replace(recipe, budget_seconds=None).to_dict()
     family = _digest([origin, steps, begin])[:_ROW_DIGITS]
     return AdaptationKey(_digest([family, sum_of(rows)])[:_DIGITS], family, rows)
 

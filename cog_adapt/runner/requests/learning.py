@@ -7,7 +7,7 @@ wait until another process has ended it. This module knows no transport.
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -199,7 +199,7 @@ def _how_made(done: Adaptation, planned: Plan, digest: str) -> Provenance:
     """Return an adapter's provenance, for its metadata."""
     report = done.report
     return Provenance(
-        recipe=asdict(done.recipe) | {"steps": len(report.steps)},
+        recipe=done.recipe.to_dict() | {"steps": len(report.steps)},
         examples=len(planned.wanted.examples),
         examples_digest=digest,
         score_before=report.score_before,
@@ -214,7 +214,7 @@ def _facts(runner: ModelRunner, planned: Plan, done: Adaptation, digest: str) ->
         **facts_of(runner),
         "key": planned.key.whole if planned.key else None,
         "examples": {"count": len(planned.wanted.examples), "digest": digest},
-        "recipe": asdict(done.recipe),
+        "recipe": done.recipe.to_dict(),
         "started_from": {"id": parent, "labels": [*begin.labels]} if begin else None,
         "report": done.report.to_json(),
         "adapter": _described(done.adapter),

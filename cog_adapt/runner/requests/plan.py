@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -261,7 +261,7 @@ def _earlier_name(runner: ModelRunner, wanted: AdaptationRequest, recipe: Recipe
         runner.base,
         str(runner.precision),
         [(e.input, e.target) for e in wanted.examples],
-        {name: value for name, value in asdict(recipe).items() if name not in _LATER_FIELDS},
+        {name: value for name, value in recipe.to_dict().items() if name not in _LATER_FIELDS},
         *([wanted.owner] if wanted.owner else []),
     ]
     return hashlib.sha256(json.dumps(content, default=repr).encode()).hexdigest()[:16]

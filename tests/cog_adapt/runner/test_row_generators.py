@@ -1,5 +1,7 @@
 """Noise by row follows from a step's seed and the example, however the step's batch is cut."""
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 import cog_adapt
 from cog_adapt import Recipe, RunnerError, RunnerSettings, row_generators
 from cog_adapt.runner.inference.label_tensors import finished
+from cog_adapt.runner.known.adaptation_key import key_of
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_self_test
 from cog_adapt.runner.task.task import Task
@@ -60,6 +63,31 @@ def test_a_row_draws_the_same_in_parts_as_in_a_whole_step() -> None:
     assert parts.keys() == whole.keys()
     assert any(again for _, _, again in whole)
     assert all(torch.equal(parts[key], whole[key]) for key in whole)
+
+
+@pytest.mark.parametrize("kind", [Denoising, Whole])
+def test_repeats_give_each_example_rows_with_noise_of_their_own(kind: type[Denoising]) -> None:
+    task, recipe = kind(), replace(RECIPE, batch_size=3, repeats=4, max_steps=1)
+    (step,) = finished(loaded(task).adapting(examples(12), recipe)).report.steps
+    rows = task.seen[-3 * 4 :]
+    assert sorted(Counter(which for which, _ in rows).values()) == [4, 4, 4]
+    assert len({float(noise[0]) for _, noise in rows}) == 12
+    module, losses = loaded(task).base.module, []
+    for which, noise in rows:
+        (example,) = (each for each in examples(12) if each.target == which)
+        x = torch.tensor([example.input])
+        losses.append(float((module(x + noise) - noise).square().mean()))
+    assert step.loss == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+
+
+def test_repeats_make_another_adaptation_and_none_leaves_files_as_they_were() -> None:
+    assert "repeats" not in RECIPE.to_dict()
+    ids = {
+        present(finished(loaded(Denoising()).adapting(examples(12), recipe)).adapter).id
+        for recipe in (RECIPE, replace(RECIPE, repeats=1), replace(RECIPE, repeats=2))
+    }
+    keys = {key_of(examples(2), replace(RECIPE, repeats=count), None, "origin") for count in (1, 2)}
+    assert len(ids) == len(keys) == 2
 
 
 def test_rows_steps_and_seeds_draw_different_noise() -> None:
