@@ -45,6 +45,7 @@ from gradient_check.phases.replicas import (
 
 _SAVING_SECONDS = 0.005  # the part of a tick that waits for the disk
 _SCORINGS = 5  # held-out scorings spread over a run, besides the first one before any step
+_DRAWS = 8  # of the noise of each held-out example
 
 Adapting = Generator[Step | None, None, tuple[Tensors, AdaptationReport]]
 
@@ -229,19 +230,22 @@ class _Run:
         if not self.is_scored or not due or any(s.step == number for s in self.scores):
             return
         began = time.monotonic()
-        totals = torch.zeros(2, dtype=torch.float64)
-        for first in range(0, len(self.held_out), recipe.batch_size):
+        totals, draws = torch.zeros(2, dtype=torch.float64), _score_draws(self.start.task)
+        size = max(1, recipe.batch_size // draws)
+        for first in range(0, len(self.held_out), size):
             if first and not self.scores and self._is_half_over:
                 self.is_scored = False
                 return
-            batch = self.held_out[first : first + recipe.batch_size]
+            batch = [row for row in self.held_out[first : first + size] for _ in range(draws)]
+            done: list[int] = []
             for group in (yield from self.batches.groups(batch)):
-                totals += self._score(group)
+                totals += self._score(group, done)
+                done += group
                 yield None
         self.scoring_seconds = max(self.scoring_seconds, time.monotonic() - began)
         weights = self.start.data.weights or [1.0] * len(self.start.data.examples)
         whole = sum(weights[i] for i in self.held_out) or 1.0
-        loss, score = (totals / whole).tolist()
+        loss, score = (totals / (whole * draws)).tolist()
         self.scores.append(HeldOut(number, loss, score))
         if loss < self.best.loss:
             self.best = _Best(number, loss, self._trained())
@@ -271,8 +275,8 @@ class _Run:
         )
         return {name: tensor.cpu() for name, tensor in tensors.items()}, report
 
-    def _score(self, chosen: Sequence[int]) -> Tensor:
-        rows = self.examples.rows(chosen)
+    def _score(self, chosen: Sequence[int], earlier: Sequence[int]) -> Tensor:
+        rows = self.examples.rows(chosen)._replace(earlier=tuple(earlier))
         replica, precision = self.take_step.replica, self.start.training.precision
         # All scorings use one seed, so that their scores compare.
         seed = derive_seed(self.start.training.recipe.seed, "held out")
@@ -305,12 +309,21 @@ def _state_of(run: _Run) -> Generator[None, None, TrainingState]:
     )
 
 
+def _score_draws(task: Task) -> int:
+    """Return the rows of each held-out example: several for a random loss that is its own score.
+
+    One draw of the noise says little about a loss, and the best step is chosen by it.
+    """
+    is_random = task.random_loss and type(task).score is Task.score
+    return _DRAWS if is_random else 1
+
+
 def _loss_and_score(
     module: nn.Module, task: Task, rows: StepRows, seed: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     values = []
     for rate in (task.loss, task.score):
-        with seeded(seed, device), drawing_by_row(rows.positions):
+        with seeded(seed, device), drawing_by_row(rows.positions, rows.earlier):
             values.append(rate(module, rows.batch, rows.targets))
     return values[0], values[1]
 

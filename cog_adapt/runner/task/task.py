@@ -243,7 +243,11 @@ class Task(ABC):
         raise InputError(f"{type(self).__name__} gives no stream. Ask for a prediction instead.")
 
     def score(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
-        """Rate each example's answer, shape (N,), higher is better; by default -loss."""
+        """Rate each example's answer, shape (N,), higher is better; by default -loss.
+
+        With `random_loss`, the default is the mean of eight draws of the noise for each example,
+        the same draws at each scoring.
+        """
         return -self.loss(module, batch, targets)
 
 

@@ -138,6 +138,25 @@ def test_held_out_losses_are_compared_under_one_noise() -> None:
         assert all(score.loss == -score.score for score in scores)
 
 
+@pytest.mark.parametrize("kind", [Denoising, Whole])
+def test_each_held_out_example_is_scored_on_eight_draws_the_same_each_time(kind: Any) -> None:
+    scored: list[tuple[float, float]] = []
+
+    class Listening(kind):  # type: ignore[misc]
+        def loss(self, module: nn.Module, batch: Any, targets: Tensor) -> Tensor:
+            if not torch.is_grad_enabled():
+                noise = self.noise(batch["x"])[:, 0].tolist()
+                scored.extend(zip(targets.tolist(), noise, strict=True))
+            return super().loss(module, batch, targets)
+
+    recipe = replace(RECIPE, hold_out=0.5)
+    scores = finished(loaded(Listening()).adapting(examples(12), recipe)).report.scores
+    calls = 2 * len(scores)  # of a loss and of a score
+    again = [which for (which, _), count in Counter(scored).items() if count == calls]
+    assert calls > 4
+    assert [*Counter(again).values()] == [8] * 6
+
+
 @pytest.mark.parametrize(
     "ask", [cog_adapt.row_generators, lambda: loaded(Asking()).base.module(None)]
 )
