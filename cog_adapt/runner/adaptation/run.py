@@ -22,7 +22,7 @@ from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.kept_outputs import recall
 from cog_adapt.runner.adaptation.micro_batches import MicroBatches
 from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Step
-from cog_adapt.runner.adaptation.start import Start, StepRows, adamw, weighted_loss
+from cog_adapt.runner.adaptation.start import FACTOR, Start, StepRows, adamw, weighted_loss
 from cog_adapt.runner.adaptation.training_state import (
     TrainingState,
     copied_optimizer,
@@ -152,7 +152,7 @@ class _Run:
         chosen = batch_indices(len(self.train), size=size, step=number, seed=recipe.seed)
         rate = self.start.training.learning_rate * (1 - number / recipe.max_steps)
         for group in self.take_step.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group[FACTOR]
         positions = [self.train[i] for i in chosen for _ in range(recipe.repeats)]
         seed = derive_seed(recipe.seed, "step", number)
         result = yield from self.batches.step(positions, seed, self._may_give_up)
@@ -340,7 +340,12 @@ def _gradient_step(start: Start) -> GradientStep:
         recompute_blocks(replica)
     loss, optimizer = (
         weighted_loss(start.task),
-        adamw(start.training.recipe, start.training.learning_rate),
+        adamw(
+            start.training.recipe,
+            start.training.learning_rate,
+            replica=replica,
+            rates=start.task.rates,
+        ),
     )
     clip_norm = start.training.recipe.clip_norm
     return GradientStep(

@@ -1,9 +1,11 @@
 """The start of an adaptation; the self-test begins with the same."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
@@ -179,15 +181,45 @@ class StepRows(NamedTuple):
     earlier: tuple[int, ...] = ()
 
 
-def adamw(recipe: Recipe, learning_rate: float) -> MakeOptimizer:
-    """Build AdamW as every adaptation and the self-test use it."""
+FACTOR = "factor"
+"""The key of a parameter group's factor of the learning rate."""
+
+
+def adamw(
+    recipe: Recipe,
+    learning_rate: float,
+    replica: nn.Module | None = None,
+    rates: Mapping[str, float] = MappingProxyType({}),
+) -> MakeOptimizer:
+    """Build AdamW as every adaptation and the self-test use it.
+
+    Args:
+        recipe: gives the weight decay.
+        learning_rate: of the parameters that no pattern of `rates` matches.
+        replica: names its parameters; needed if there are `rates`.
+        rates: `Task.rates`; each factor is a parameter group of its own.
+    """
+    named = () if replica is None else replica.named_parameters()
+    factors = {id(parameter): _factor_of(name, rates) for name, parameter in named}
 
     def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        groups: dict[float, list[nn.Parameter]] = {}
+        for parameter in parameters:
+            groups.setdefault(factors.get(id(parameter), 1.0), []).append(parameter)
         return torch.optim.AdamW(
-            parameters, lr=learning_rate, weight_decay=recipe.weight_decay, fused=True
+            [
+                {"params": some, "lr": learning_rate * factor, FACTOR: factor}
+                for factor, some in groups.items()
+            ],
+            weight_decay=recipe.weight_decay,
+            fused=True,
         )
 
     return make
+
+
+def _factor_of(name: str, rates: Mapping[str, float]) -> float:
+    return next((rates[pattern] for pattern in rates if re.fullmatch(pattern, name)), 1.0)
 
 
 def encode_examples(

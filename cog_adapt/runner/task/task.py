@@ -23,6 +23,7 @@ _PATTERNS = {
     "blocks": ("blocks", r"encoder[.]layers[.]\d+"),
     "unused": ("parameters", r"pooler[.].*"),
 }
+_LARGEST_FACTOR = 1_000
 Batch = dict[str, Tensor]
 """Tensors by name, each with one row per input: (N, ...)."""
 
@@ -55,6 +56,8 @@ class Task(ABC):
         lora_targets: full-match regex of the linear layers that LoRA adapts; by default all.
         head: full-match regex of the parameters that every method trains besides its own; a model
             without a head leaves it out.
+        rates: factors of the learning rate by full-match regex of parameter names, as for a new
+            embedding that learns faster than LoRA: `{"style[.].*": 20.0}`. The first match counts.
         blocks: full-match regex of the names of the model's blocks, which run one after the other
             in this order, each once, on the output of the one before it (`encoder[.]layers[.].`);
             `Recipe.blocks` trains the last of them. Those before the first that is trained run once
@@ -96,6 +99,7 @@ class Task(ABC):
     rank: int = 8
     lora_targets: str = ".*"
     head: str = r"head\..*"
+    rates: Mapping[str, float] = MappingProxyType({})
     blocks: str = NO_NAME
     unused: str = NO_NAME
     stop_gradients: str | tuple[str, ...] = ()
@@ -291,14 +295,26 @@ def load_module(task: Task) -> nn.Module:
 
 
 def _check_patterns(task: Task) -> None:
-    """Refuse invalid patterns, before a long load."""
-    for attribute, (named, example) in _PATTERNS.items():
-        pattern: Any = getattr(task, attribute)
-        try:
-            re.fullmatch(pattern, "")
-        except (re.error, TypeError, OverflowError, RecursionError) as error:
+    """Refuse invalid patterns and rates, before a long load."""
+    for attribute in _PATTERNS:
+        _check_pattern(task, attribute, getattr(task, attribute))
+    for pattern, factor in task.rates.items():
+        _check_pattern(task, "rates", pattern)
+        if not (isinstance(factor, int | float) and 0 < factor <= _LARGEST_FACTOR):
             raise ConfigError(
-                f"{type(task).__name__}.{attribute} is {brief(pattern)}, which is no regex "
-                f"({error}). Write one text that matches the whole names of {named}, such as "
-                f"{example!r}; `|` joins several."
-            ) from error
+                f"{type(task).__name__}.rates has the factor {brief(factor)} for {pattern!r}; "
+                f"allowed: above 0, to {_LARGEST_FACTOR:,}. To train nothing there, choose another "
+                "method."
+            )
+
+
+def _check_pattern(task: Task, attribute: str, pattern: Any) -> None:  # noqa: ANN401 - the task's
+    named, example = _PATTERNS.get(attribute, ("parameters", r"style[.].*"))
+    try:
+        re.fullmatch(pattern, "")
+    except (re.error, TypeError, OverflowError, RecursionError) as error:
+        raise ConfigError(
+            f"{type(task).__name__}.{attribute} is {brief(pattern)}, which is no regex "
+            f"({error}). Write one text that matches the whole names of {named}, such as "
+            f"{example!r}; `|` joins several."
+        ) from error

@@ -142,7 +142,7 @@ def test_held_out_losses_are_compared_under_one_noise() -> None:
 def test_each_held_out_example_is_scored_on_eight_draws_the_same_each_time(kind: Any) -> None:
     scored: list[tuple[float, float]] = []
 
-    class Listening(kind):  # type: ignore[misc]
+    class Listening(kind):
         def loss(self, module: nn.Module, batch: Any, targets: Tensor) -> Tensor:
             if not torch.is_grad_enabled():
                 noise = self.noise(batch["x"])[:, 0].tolist()

@@ -112,6 +112,20 @@ def test_a_pattern_that_is_no_regex_is_refused_before_the_load(attribute, value)
         load_module(task)
 
 
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ({"(": 2.0}, r"Own\.rates is '\(', which is no regex .*names of parameters"),
+        ({"a": 0}, r"has the factor 0 for 'a'; allowed: above 0, to 1,000"),
+        ({"a": 1001.0}, r"has the factor 1001\.0 for 'a'"),
+        ({"a": "2"}, r"has the factor '2' for 'a'"),
+    ],
+)
+def test_rates_are_factors_by_a_regex(rates, message):
+    with pytest.raises(ConfigError, match=message):
+        load_module(type("Own", (Bare,), {"rates": rates})())
+
+
 def test_a_pattern_may_be_compiled():
     task = type("Own", (Bare,), {"lora_targets": re.compile(".*")})()
     assert isinstance(load_module(task), torch.nn.Module)

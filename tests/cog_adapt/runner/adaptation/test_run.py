@@ -240,10 +240,25 @@ def test_held_out_examples_are_not_trained_on(loaded, monkeypatch):
     assert not trained & scored
 
 
+def test_a_parameter_learns_by_the_factor_of_its_first_pattern():
+    task = type("Rates", (SHAPES["caching"],), {"rates": {r"head\.bias": 20.0, "head.*": 0.1}})()
+    model = LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
+    recipe, batch = Recipe("all", max_steps=1, learning_rate=1e-4), examples("caching", 12)
+    first = drained(model.starting(batch, recipe, None))[1].trained.tensors
+    last = drained(model.adapting(batch, recipe))[1].adapter.tensors
+    moved = {name: float((last[name] - first[name].cpu()).abs().max()) for name in first}
+    # the first step of AdamW moves a number by the rate, whatever its gradient is
+    assert moved.pop("head.bias") == pytest.approx(20e-4, rel=1e-2)
+    assert moved.pop("head.weight") == pytest.approx(0.1e-4, rel=1e-2)
+    assert [*moved.values()] == pytest.approx([1e-4] * len(moved), rel=1e-2)
+
+
+@pytest.mark.parametrize("rates", [{}, {r"head\.bias": 5.0}])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_run_resumed_from_any_kept_state_ends_in_the_same_bits(shape, precision):
-    model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE, precision=precision))
+def test_a_run_resumed_from_any_kept_state_ends_in_the_same_bits(shape, precision, rates):
+    task = type("Rates", (SHAPES[shape],), {"rates": rates})()
+    model = LoadedModel(task, RunnerSettings(device=DEVICE, precision=precision))
     recipe = Recipe("all", max_steps=6, batch_size=5, seed=1, hold_out=0.3, learning_rate=FAST)
     states: list[Any] = []
     keeping = Checkpoints(load=lambda: None, save=states.append, every=1)
