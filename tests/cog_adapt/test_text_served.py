@@ -280,7 +280,7 @@ def test_a_key_for_predictions_opens_openais_routes(tmp_path, model):
     folder = folder_with(tmp_path)
     key, line = make_key("anna", ["predict"])
     (folder / "keys").write_text(line)
-    ask = {"model": "base", "prompt": "the", "max_tokens": 2}
+    ask = {"model": "base", "prompt": "the", "max_tokens": 2, "temperature": 0}
     keys = str(folder / "keys")
     with served("mirror", folder, model, API_KEYS_FILE=keys) as own:
         url = f"http://127.0.0.1:{own.port}/v1"
