@@ -244,15 +244,16 @@ class Recipe:
             check_range("budget_seconds", value=self.budget_seconds, low=0.001, high=86_400.0)
         check_range("clip_norm", value=self.clip_norm, low=1e-6, high=1e6)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name; `repeats` only if it is not 1.
 
-        So digests and files of adaptations without it are those of versions that had no `repeats`.
-        """
-        values = asdict(self)
-        if self.repeats == 1:
-            del values["repeats"]
-        return values
+def recipe_fields(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe's fields by name; `repeats` only if it is not 1.
+
+    So digests and files of adaptations without it are those of versions that had no `repeats`.
+    """
+    values = asdict(recipe)
+    if recipe.repeats == 1:
+        del values["repeats"]
+    return values
 
 
 def _check_method(method: str) -> None:

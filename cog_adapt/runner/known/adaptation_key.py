@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.config import Recipe, recipe_fields
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.task.code import code_behind
 from cog_adapt.runner.task.decoding import Decoded
@@ -59,7 +59,7 @@ def key_of(
     rows = rows_of(examples)
     if origin is None or rows is None:
         return None
-    steps = replace(recipe, budget_seconds=None).to_dict()
+    steps = recipe_fields(replace(recipe, budget_seconds=None))
     family = _digest([origin, steps, begin])[:_ROW_DIGITS]
     return AdaptationKey(_digest([family, sum_of(rows)])[:_DIGITS], family, rows)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from cog_adapt.adapter_metadata import Provenance
 from cog_adapt.runner.adaptation.memory_estimate import Waiting
+from cog_adapt.runner.config import recipe_fields
 from cog_adapt.runner.errors import AdapterNotFound, NotServedError, StoreError
 from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.model.loaded_model import Adaptation
@@ -199,7 +200,7 @@ def _how_made(done: Adaptation, planned: Plan, digest: str) -> Provenance:
     """Return an adapter's provenance, for its metadata."""
     report = done.report
     return Provenance(
-        recipe=done.recipe.to_dict() | {"steps": len(report.steps)},
+        recipe=recipe_fields(done.recipe) | {"steps": len(report.steps)},
         examples=len(planned.wanted.examples),
         examples_digest=digest,
         score_before=report.score_before,
@@ -214,7 +215,7 @@ def _facts(runner: ModelRunner, planned: Plan, done: Adaptation, digest: str) ->
         **facts_of(runner),
         "key": planned.key.whole if planned.key else None,
         "examples": {"count": len(planned.wanted.examples), "digest": digest},
-        "recipe": done.recipe.to_dict(),
+        "recipe": recipe_fields(done.recipe),
         "started_from": {"id": parent, "labels": [*begin.labels]} if begin else None,
         "report": done.report.to_json(),
         "adapter": _described(done.adapter),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from cog_adapt.runner.adaptation.divergence import warnings_of
-from cog_adapt.runner.config import AUTO, HEAD, Recipe
+from cog_adapt.runner.config import AUTO, HEAD, Recipe, recipe_fields
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import (
     AdapterNotFound,
@@ -261,7 +261,7 @@ def _earlier_name(runner: ModelRunner, wanted: AdaptationRequest, recipe: Recipe
         runner.base,
         str(runner.precision),
         [(e.input, e.target) for e in wanted.examples],
-        {name: value for name, value in recipe.to_dict().items() if name not in _LATER_FIELDS},
+        {name: value for name, value in recipe_fields(recipe).items() if name not in _LATER_FIELDS},
         *([wanted.owner] if wanted.owner else []),
     ]
     return hashlib.sha256(json.dumps(content, default=repr).encode()).hexdigest()[:16]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 import cog_adapt
 from cog_adapt import Recipe, RunnerError, RunnerSettings, row_generators
+from cog_adapt.runner.config import recipe_fields
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.known.adaptation_key import key_of
 from cog_adapt.runner.model.loaded_model import LoadedModel
@@ -81,7 +82,7 @@ def test_repeats_give_each_example_rows_with_noise_of_their_own(kind: type[Denoi
 
 
 def test_repeats_make_another_adaptation_and_none_leaves_files_as_they_were() -> None:
-    assert "repeats" not in RECIPE.to_dict()
+    assert "repeats" not in recipe_fields(RECIPE)
     ids = {
         present(finished(loaded(Denoising()).adapting(examples(12), recipe)).adapter).id
         for recipe in (RECIPE, replace(RECIPE, repeats=1), replace(RECIPE, repeats=2))

@@ -88,7 +88,12 @@ answer = predictions_create.sync(client=client, body=MirrorPredictionRequest(inp
 assert isinstance(answer, PredictionResponse) and "".join(answer.output), answer
 (adapter,) = [answer.metrics["adaptation"]["adapter"]]
 chat = MirrorChatAsked.from_dict(
-    {"model": adapter, "max_tokens": 4, "messages": [{"role": "user", "content": "the fox"}]}
+    {
+        "model": adapter,
+        "max_tokens": 4,
+        "temperature": 0,
+        "messages": [{"role": "user", "content": "the fox"}],
+    }
 )
 assert chat.max_tokens == 4 and chat.seed is not None
 said = v1_chat_completions_create.sync_detailed(client=client, body=chat)
@@ -109,7 +114,8 @@ async function use() {
   // @ts-expect-error: a text is no number
   const wrong: import('./cog-client').MirrorChatAsked = { messages: [], max_tokens: 'four' };
   const messages = [{ role: 'user' as const, content: 'the fox' }];
-  const said = (await v1ChatCompletionsCreate({ body: { messages, max_tokens } })).data as any;
+  const chat = { messages, max_tokens, temperature: 0 };
+  const said = (await v1ChatCompletionsCreate({ body: chat })).data as any;
   const models = (await v1ModelsList()).data as any;
   const names = models.data.map((each: { id: string }) => each.id);
   console.log(JSON.stringify({
