@@ -298,9 +298,15 @@ def _check_patterns(task: Task) -> None:
     """Refuse invalid patterns and rates, before a long load."""
     for attribute in _PATTERNS:
         _check_pattern(task, attribute, getattr(task, attribute))
-    for pattern, factor in task.rates.items():
+    rates: object = task.rates
+    if not isinstance(rates, Mapping):
+        raise ConfigError(
+            f"{type(task).__name__}.rates is {brief(rates)}, which is no mapping. Write factors by "
+            'regexes of parameter names, such as {"style[.].*": 20.0}.'
+        )
+    for pattern, factor in rates.items():
         _check_pattern(task, "rates", pattern)
-        if not (isinstance(factor, int | float) and 0 < factor <= _LARGEST_FACTOR):
+        if not (type(factor) in {int, float} and 0 < factor <= _LARGEST_FACTOR):
             raise ConfigError(
                 f"{type(task).__name__}.rates has the factor {brief(factor)} for {pattern!r}; "
                 f"allowed: above 0, to {_LARGEST_FACTOR:,}. To train nothing there, choose another "

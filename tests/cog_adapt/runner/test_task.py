@@ -119,6 +119,10 @@ def test_a_pattern_that_is_no_regex_is_refused_before_the_load(attribute, value)
         ({"a": 0}, r"has the factor 0 for 'a'; allowed: above 0, to 1,000"),
         ({"a": 1001.0}, r"has the factor 1001\.0 for 'a'"),
         ({"a": "2"}, r"has the factor '2' for 'a'"),
+        ({"a": True}, r"has the factor True for 'a'"),
+        ({"a": float("nan")}, r"has the factor nan for 'a'"),
+        ("style", r"Own\.rates is 'style', which is no mapping\. Write factors by regexes"),
+        (None, r"Own\.rates is None, which is no mapping"),
     ],
 )
 def test_rates_are_factors_by_a_regex(rates, message):
