@@ -195,6 +195,8 @@ class Recipe:
         repeats: rows of each of these examples in a step, 1 to 256: a loss with randomness
             (`Task.random_loss`) draws each row's noise anew, so that few examples give a steady
             gradient.
+        ema: share that the average of the trained tensors keeps at each step, 0 to 0.9999, such as
+            0.99; the adapter has the averages, which are scored too. 0: no average.
         learning_rate: None or 0 takes `adaptation.automatic_learning_rate`.
         seed: draws batches, LoRA's A and dropout; repeats a run bit for bit (see `docs/gpu.md`).
         budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
@@ -223,6 +225,7 @@ class Recipe:
     halve_at: int | None = None
     blocks: int = 0
     repeats: int = 1
+    ema: float = 0.0
 
     def __post_init__(self) -> None:
         if self.method:
@@ -231,6 +234,7 @@ class Recipe:
         check_range("max_steps", value=self.max_steps, low=1, high=100_000)
         check_range("batch_size", value=self.batch_size, low=1, high=4_096)
         check_range("repeats", value=self.repeats, low=1, high=256)
+        check_range("ema", value=self.ema, low=0.0, high=0.9999)
         for name, least in (("stop_after", 0), ("halve_at", 1)):
             if (value := getattr(self, name)) is not None:
                 check_range(name, value=value, low=least, high=100_000)
@@ -246,14 +250,12 @@ class Recipe:
 
 
 def recipe_fields(recipe: Recipe) -> dict[str, Any]:
-    """Return a recipe's fields by name; `repeats` only if it is not 1.
+    """Return a recipe's fields by name; `repeats` and `ema` only if they are not the defaults.
 
-    So digests and files of adaptations without it are those of versions that had no `repeats`.
+    So digests and files of adaptations without them are those of versions that had no such fields.
     """
-    values = asdict(recipe)
-    if recipe.repeats == 1:
-        del values["repeats"]
-    return values
+    usual = {"repeats": 1, "ema": 0.0}
+    return {n: v for n, v in asdict(recipe).items() if n not in usual or usual[n] != v}
 
 
 def _check_method(method: str) -> None:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -29,6 +30,7 @@ from cog_adapt.runner.adaptation.training_state import (
     restore_optimizer,
 )
 from cog_adapt.runner.adaptation.trunk import frozen_blocks, keep_trunk, relief_of, trunk_positions
+from cog_adapt.runner.adaptation.weight_average import WeightAverage
 from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task.task import Task
 from gradient_check.phases.checkpointing import recompute_blocks
@@ -98,6 +100,11 @@ class _Run:
         self.held_out = held_out
         self.examples = EncodedExamples(start)
         self.take_step = _gradient_step(self.start)
+        self.average = (
+            WeightAverage(self.take_step.replica, recipe.ema, resume.average if resume else None)
+            if recipe.ema
+            else None
+        )
         self.batches = MicroBatches(start, self.examples, self.take_step)
         self.trunk = ""
         self.steps: list[Step] = list(resume.steps) if resume else []
@@ -158,6 +165,8 @@ class _Run:
         result = yield from self.batches.step(positions, seed, self._may_give_up)
         if result is not None:
             self.steps.append(self._step(result, rate))
+            if self.average is not None:
+                self.average.note(len(self.steps))
         self._note_budget()
         is_due = result is not None and len(self.steps) % self.start.resumption.every == 0
         yield from self._keep(is_due, self.stop_reason == "budget_seconds")
@@ -280,32 +289,37 @@ class _Run:
         replica, precision = self.take_step.replica, self.start.training.precision
         # All scorings use one seed, so that their scores compare.
         seed = derive_seed(self.start.training.recipe.seed, "held out")
-        values = run_inference(
-            _loss_and_score,
-            replica,
-            precision,
-            "no_grad",
-            task=self.start.task,
-            rows=rows,
-            seed=seed,
-            device=precision.device,
-        )
+        with nullcontext() if self.average is None else self.average.applied():
+            values = run_inference(
+                _loss_and_score,
+                replica,
+                precision,
+                "no_grad",
+                task=self.start.task,
+                rows=rows,
+                seed=seed,
+                device=precision.device,
+            )
         each = 1.0 if rows.weights is None else rows.weights.double()
         return torch.stack([(value.double() * each).sum() for value in values]).cpu()
 
-    def _trained(self, device: torch.device | None = None) -> Tensors:
-        return trained_state(self.take_step.replica, self.start.trained.template, device)
+    def _trained(self) -> Tensors:
+        """Return what the run would give now: the averages where there are any."""
+        averages = {} if self.average is None else self.average.tensors()
+        return trained_state(self.take_step.replica, self.start.trained.template) | averages
 
 
 def _state_of(run: _Run) -> Generator[None, None, TrainingState]:
     optimizer = yield from copied_optimizer(run.take_step)
+    replica, cpu = run.take_step.replica, torch.device("cpu")
     return TrainingState(
-        tensors=run._trained(torch.device("cpu")),
+        tensors=trained_state(replica, run.start.trained.template, cpu),
         optimizer=optimizer,
         best=(run.best.step, run.best.loss, run.best.tensors),
         steps=tuple(run.steps),
         scores=tuple(run.scores),
         seconds=run.seconds,
+        average={} if run.average is None else run.average.tensors(cpu),
     )
 
 

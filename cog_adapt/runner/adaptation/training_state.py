@@ -6,7 +6,7 @@ so a reader finds either the old state or the new one.
 
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from cog_adapt.runner.errors import WeightsError
 from gradient_check.phases.gradient_step import GradientStep
 
 _KEY = "cog-adapt/state/1"
+_TABLES = ("tensors", "optimizer", "best", "average")
 _BYTES_AT_ONCE = 32 * 2**20
 
 
@@ -35,6 +36,7 @@ class TrainingState:
         steps: the steps so far.
         scores: the held-out scores so far.
         seconds: wall time so far.
+        average: the averages of the trained parameters (`Recipe.ema`).
     """
 
     tensors: Mapping[str, Tensor]
@@ -43,6 +45,7 @@ class TrainingState:
     steps: tuple[Step, ...]
     scores: tuple[HeldOut, ...]
     seconds: float
+    average: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def copied_optimizer(step: GradientStep) -> Generator[None, None, dict[str, Tensor]]:
@@ -87,7 +90,12 @@ def save_state(state: TrainingState, path: Path) -> None:
     Raises:
         StoreError: the disk is full or not writable; an earlier state is still there.
     """
-    tables = {"tensors": state.tensors, "optimizer": state.optimizer, "best": state.best[2]}
+    tables = {
+        "tensors": state.tensors,
+        "optimizer": state.optimizer,
+        "best": state.best[2],
+        "average": state.average,
+    }
     tensors = {
         f"{table}:{name}": tensor.detach().cpu().contiguous()
         for table, entries in tables.items()
@@ -123,12 +131,13 @@ def load_state(path: Path) -> TrainingState | None:
         steps=tuple(Step(**step) for step in numbers["steps"]),
         scores=tuple(HeldOut(**score) for score in numbers["scores"]),
         seconds=numbers["seconds"],
+        average=tables["average"],
     )
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
     """Return the numbers in a state's file, and its tables of tensors."""
-    tables: dict[str, dict[str, Tensor]] = {"tensors": {}, "optimizer": {}, "best": {}}
+    tables: dict[str, dict[str, Tensor]] = {name: {} for name in _TABLES}
     with safe_open(path, framework="pt") as file:
         numbers = json.loads((file.metadata() or {})[_KEY])
         for key in file.keys():  # noqa: SIM118 - safe_open is no mapping

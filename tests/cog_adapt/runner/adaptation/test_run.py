@@ -253,13 +253,39 @@ def test_a_parameter_learns_by_the_factor_of_its_first_pattern():
     assert [*moved.values()] == pytest.approx([1e-4] * len(moved), rel=1e-2)
 
 
-@pytest.mark.parametrize("rates", [{}, {r"head\.bias": 5.0}])
+def test_an_adapter_of_ema_is_the_average_of_the_steps_that_are_taken_without_it():
+    model = {"caching": LoadedModel(SHAPES["caching"](), RunnerSettings(device=DEVICE))}
+    recipe, batch = Recipe("all", max_steps=6, learning_rate=FAST), examples("caching", 12)
+    begun = drained(model["caching"].starting(batch, recipe, None))[1].trained.tensors
+    expected = {name: tensor.cpu().double() for name, tensor in begun.items()}
+    for step in range(1, 7):
+        now = run(model, "caching", dataclasses.replace(recipe, stop_after=step)).adapter.tensors
+        kept = min(0.3, (1 + step) / (10 + step))
+        expected = {n: kept * t + (1 - kept) * now[n].double() for n, t in expected.items()}
+    averaged = run(model, "caching", dataclasses.replace(recipe, ema=0.3)).adapter.tensors
+    for name, tensor in averaged.items():
+        torch.testing.assert_close(tensor.double(), expected[name], rtol=0.0, atol=1e-6)
+        assert not torch.equal(tensor, now[name])
+
+
+def test_held_out_examples_are_scored_by_the_average(loaded):
+    recipe = Recipe("all", max_steps=10, hold_out=0.3, learning_rate=FAST, ema=0.95)
+    done = run(loaded, "caching", recipe, count=18)
+    again = dataclasses.replace(recipe, max_steps=1)
+    work = loaded["caching"].adapting(examples("caching", 18), again, done.adapter)
+    found = drained(work)[1].report.scores[0].loss
+    assert found == pytest.approx(min(score.loss for score in done.report.scores), rel=1e-6)
+
+
+@pytest.mark.parametrize(("rates", "ema"), [({}, 0.0), ({r"head\.bias": 5.0}, 0.9)])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_run_resumed_from_any_kept_state_ends_in_the_same_bits(shape, precision, rates):
+def test_a_run_resumed_from_any_kept_state_ends_in_the_same_bits(shape, precision, rates, ema):
     task = type("Rates", (SHAPES[shape],), {"rates": rates})()
     model = LoadedModel(task, RunnerSettings(device=DEVICE, precision=precision))
-    recipe = Recipe("all", max_steps=6, batch_size=5, seed=1, hold_out=0.3, learning_rate=FAST)
+    recipe = Recipe(
+        "all", max_steps=6, batch_size=5, seed=1, hold_out=0.3, learning_rate=FAST, ema=ema
+    )
     states: list[Any] = []
     keeping = Checkpoints(load=lambda: None, save=states.append, every=1)
     model_run = {shape: model}

@@ -66,10 +66,12 @@ def test_a_state_is_a_copy_that_later_steps_do_not_change():
 
 
 def test_before_any_scoring_there_is_no_best(tmp_path):
-    state = TrainingState({"a": torch.ones(1)}, {}, (0, float("inf"), {}), (), (), 1.5)
+    average = {"a": torch.zeros(1)}
+    state = TrainingState({"a": torch.ones(1)}, {}, (0, float("inf"), {}), (), (), 1.5, average)
     save_state(state, tmp_path / "s.safetensors")
-    again = load_state(tmp_path / "s.safetensors")
-    assert present(again).best == (0, float("inf"), {})
+    again = present(load_state(tmp_path / "s.safetensors"))
+    assert again.best == (0, float("inf"), {})
+    assert same(again.average, average)
 
 
 def test_no_file_is_no_state(tmp_path):
