@@ -23,6 +23,7 @@ from cog_adapt.runner.data.row import (
     INPUT_NAMES,
     TARGET_NAMES,
     Fault,
+    FlatRow,
     Row,
     Rows,
     brief,
@@ -95,6 +96,10 @@ def usual_example(row: Mapping[str, Any]) -> Example:
     Raises:
         InputError: a column is missing, or its value is empty or null.
     """
+    if isinstance(row, FlatRow):
+        raise InputError(
+            "it lies in no folder. Give a folder for each target, with its files in it"
+        )
     return Example(_value(row, INPUT_NAMES), _value(row, TARGET_NAMES))
 
 

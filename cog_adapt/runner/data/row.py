@@ -52,6 +52,10 @@ class Row(Mapping[str, Any]):
         return f"Row({self.place!r}, {dict(self._values)!r})"
 
 
+class FlatRow(Row):
+    """A file of a ZIP that lies in no folder, and so has no target."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A row that cannot be an example: its place and the remedy."""

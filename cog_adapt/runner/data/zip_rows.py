@@ -1,7 +1,9 @@
 """Rows from a ZIP file: a folder for each target, with the files that are its inputs.
 
-Nothing is written to a disk, so a name is a label at most. This module knows no picture and no
-sound; `Task.example` gets the bytes of each member.
+A file in no folder has no target, but a name, and a caption where a `.txt` of this name lies beside
+it: a task whose pictures have captions reads these columns in `Task.example`. Nothing is written to
+a disk, so a name is a label at most. This module knows no picture and no sound; `Task.example` gets
+the bytes of each member.
 """
 
 import io
@@ -9,14 +11,17 @@ import stat
 import zipfile
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import Any
 
-from cog_adapt.runner.data.row import INPUT_NAMES, TARGET_NAMES, Fault, Row, Rows
+from cog_adapt.runner.data.row import INPUT_NAMES, TARGET_NAMES, Fault, FlatRow, Row, Rows
 from cog_adapt.runner.data.zip_files import ZipBounds, ZipContent
 from cog_adapt.runner.errors import InputError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".wav")
 MOST_FILE_BYTES, MOST_BYTES = 16 * 2**20, 128 * 2**20
 MOST_RATIO = 100  # pictures and sounds hardly shrink; a file with a higher ratio was made to
+MOST_CAPTION_BYTES = 65_536
+_CAPTION = ".txt"
 _WANTED = f"a folder for each target, in it files of {', '.join(SUFFIXES)}"
 
 
@@ -34,7 +39,7 @@ def zip_rows(content: bytes, most_rows: int) -> Rows:
         members=most_rows, member_bytes=MOST_FILE_BYTES, total_bytes=MOST_BYTES, ratio=MOST_RATIO
     )
     archive = ZipContent(io.BytesIO(content), bounds, _is_wanted)
-    if not archive.members:
+    if all(member.filename.lower().endswith(_CAPTION) for member in archive.members):
         raise InputError(f"the ZIP file has no files of examples. Give {_WANTED}.")
     return Rows(_rows(archive), "a row is a member of the ZIP file")
 
@@ -45,30 +50,41 @@ def _is_wanted(member: zipfile.ZipInfo) -> bool:
     mode = member.external_attr >> 16
     is_file = not member.is_dir() and (not stat.S_IFMT(mode) or stat.S_ISREG(mode))
     is_hidden = any(part.startswith((".", "__")) and part != ".." for part in path.parts)
-    return is_file and not is_hidden and path.suffix.lower() in SUFFIXES
+    is_caption = len(path.parts) == 1 and path.suffix.lower() == _CAPTION
+    return is_file and not is_hidden and (path.suffix.lower() in SUFFIXES or is_caption)
 
 
 def _rows(archive: ZipContent) -> Iterator[Row | Fault]:
-    for member in archive.members:
+    paths = {member: PurePosixPath(member.filename) for member in archive.members}
+    captions = {path.stem: m for m, path in paths.items() if path.suffix.lower() == _CAPTION}
+    for member, path in paths.items():
+        if path.suffix.lower() == _CAPTION:
+            continue
         place = repr(member.filename[:80])
-        problem = _problem_of(member.filename)
-        if problem:
-            yield Fault(place, problem)
+        if path.is_absolute() or ".." in path.parts or "\\" in member.filename:
+            yield Fault(place, "its name leads out of the file. Name it FOLDER/FILE")
             continue
         try:
             content = archive.read(member)
+            if path.parent.name:
+                yield Row(place, {INPUT_NAMES[0]: content, TARGET_NAMES[0]: path.parent.name})
+                continue
+            caption = _caption(archive, captions.get(path.stem))
+            yield FlatRow(place, {INPUT_NAMES[0]: content, "name": path.stem, **caption})
         except InputError as error:
             yield Fault(place, str(error), error)
-            continue
-        label = PurePosixPath(member.filename).parent.name
-        yield Row(place, {INPUT_NAMES[0]: content, TARGET_NAMES[0]: label})
 
 
-def _problem_of(name: str) -> str:
-    """Return the reason to refuse a member's name; empty if there is none."""
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name:
-        return "its name leads out of the file. Name it FOLDER/FILE"
-    if not path.parent.name:
-        return f"it lies in no folder. Give {_WANTED}"
-    return ""
+def _caption(archive: ZipContent, member: zipfile.ZipInfo | None) -> dict[str, Any]:
+    if member is None:
+        return {}
+    name = repr(member.filename[:80])
+    if member.file_size > MOST_CAPTION_BYTES:
+        raise InputError(
+            f"its caption {name} has {member.file_size:,} bytes; the limit is "
+            f"{MOST_CAPTION_BYTES:,}. Shorten it."
+        )
+    try:
+        return {"caption": archive.read(member).decode("utf-8-sig").strip()}
+    except UnicodeDecodeError as error:
+        raise InputError(f"its caption {name} is no UTF-8 ({error}). Save it as UTF-8.") from error

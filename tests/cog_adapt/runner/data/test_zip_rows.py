@@ -70,11 +70,41 @@ def test_links_are_left_out():
         ("/cats/1.png", "leads out of the file"),
         ("a/../../cats/1.png", "leads out of the file"),
         ("cats\\..\\a/1.png", "leads out of the file"),
-        ("1.png", "lies in no folder"),
     ],
 )
 def test_names_that_lead_elsewhere_are_refused(name, said):
     assert said in read(packed((name, CAT)))[0]
+
+
+def test_a_file_in_no_folder_has_a_name_and_the_caption_beside_it():
+    content = packed(("b.txt", "\ufeffa photo of TOK\n"), ("a.png", CAT), ("b.jpg", b"2"))
+    assert read(content) == [
+        ("'a.png'", {"input": CAT, "name": "a"}),
+        ("'b.jpg'", {"input": b"2", "name": "b", "caption": "a photo of TOK"}),
+    ]
+    found = parse_examples(content, lambda row: Example(row["input"], row.get("caption")))
+    assert found.examples == [Example(CAT, None), Example(b"2", "a photo of TOK")]
+
+
+def test_a_task_that_needs_a_target_refuses_a_file_in_no_folder():
+    with pytest.raises(InputError, match=r"'1.png': it lies in no folder. Give a folder for each"):
+        parse_examples(packed(("1.png", CAT), ("1.txt", "cat")))
+
+
+@pytest.mark.parametrize(
+    ("caption", "said"),
+    [
+        (b"\xff\xfe", "its caption 'a.txt' is no UTF-8"),
+        (b"a" * 65_537, "its caption 'a.txt' has 65,537 bytes; the limit is 65,536"),
+    ],
+)
+def test_a_caption_that_cannot_be_one_is_refused(caption, said):
+    assert said in read(packed(("a.png", CAT), ("a.txt", caption)))[0]
+
+
+def test_captions_without_files_are_no_examples():
+    with pytest.raises(InputError, match="has no files of examples"):
+        zip_rows(packed(("a.txt", "a photo")), MOST)
 
 
 def test_what_unpacks_to_far_more_than_it_has_is_refused():
