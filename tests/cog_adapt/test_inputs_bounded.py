@@ -450,11 +450,11 @@ def test_who_leaves_frees_the_thread_that_decodes(seals):
 
 def test_who_waits_for_a_runner_that_closes_is_told(settings):
     runner = runner_of(Sealed(), settings)
-    failed = []
+    failed, long = [], Recipe(max_steps=100_000)  # it may go on while `close` waits for a core
 
     def adapt():
         try:
-            runner.adapt([Example("sealed:held", "low"), Example("sealed:y", "high")], FEW)
+            runner.adapt([Example("sealed:held", "low"), Example("sealed:y", "high")], long)
         except UnavailableError as error:
             failed.append(error)
 
