@@ -55,24 +55,27 @@ def _is_wanted(member: zipfile.ZipInfo) -> bool:
 
 
 def _rows(archive: ZipContent) -> Iterator[Row | Fault]:
-    paths = {member: PurePosixPath(member.filename) for member in archive.members}
-    captions = {path.stem: m for m, path in paths.items() if path.suffix.lower() == _CAPTION}
-    for member, path in paths.items():
+    names = {PurePosixPath(member.filename): member for member in archive.members}
+    captions = {path.stem: m for path, m in names.items() if path.suffix.lower() == _CAPTION}
+    for member in archive.members:
+        path, place = PurePosixPath(member.filename), repr(member.filename[:80])
         if path.suffix.lower() == _CAPTION:
             continue
-        place = repr(member.filename[:80])
         if path.is_absolute() or ".." in path.parts or "\\" in member.filename:
             yield Fault(place, "its name leads out of the file. Name it FOLDER/FILE")
             continue
         try:
-            content = archive.read(member)
-            if path.parent.name:
-                yield Row(place, {INPUT_NAMES[0]: content, TARGET_NAMES[0]: path.parent.name})
-                continue
-            caption = _caption(archive, captions.get(path.stem))
-            yield FlatRow(place, {INPUT_NAMES[0]: content, "name": path.stem, **caption})
+            yield _row(archive, member, captions.get(path.stem))
         except InputError as error:
             yield Fault(place, str(error), error)
+
+
+def _row(archive: ZipContent, member: zipfile.ZipInfo, caption: zipfile.ZipInfo | None) -> Row:
+    path, place = PurePosixPath(member.filename), repr(member.filename[:80])
+    values = {INPUT_NAMES[0]: archive.read(member)}
+    if path.parent.name:
+        return Row(place, {**values, TARGET_NAMES[0]: path.parent.name})
+    return FlatRow(place, {**values, "name": path.stem, **_caption(archive, caption)})
 
 
 def _caption(archive: ZipContent, member: zipfile.ZipInfo | None) -> dict[str, Any]:
