@@ -109,5 +109,5 @@ def test_a_model_that_fails_is_said_with_its_error_and_logs(visit, narrow):
     page.fill("#input-text", "out of order")
     run(page)
     until_ended(page, "failed")
-    expect(page.get_by_role("alert")).to_contain_text("out of order")
+    expect(page.get_by_role("alert")).to_contain_text("Out of order")
     expect(page.locator("log-view pre")).to_contain_text("about to fail")

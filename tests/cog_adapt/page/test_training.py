@@ -55,8 +55,9 @@ def test_both_forms_keep_what_is_typed_and_each_label_is_of_its_own(visit, serve
     page = opened(visit, server)
     page.get_by_label("Seconds").locator("visible=true").fill("0.25")
     page.get_by_role("link", name="Predict", exact=True).click()
-    page.get_by_label("Seconds").locator("visible=true").fill("0.5")
+    page.fill("#input-seconds", "0.5")  # not by its label: the training's form may still be there
     page.get_by_role("link", name="Train", exact=True).click()
+    expect(page.locator("#train-input-seconds")).to_be_visible()
     expect(page.get_by_label("Seconds").locator("visible=true")).to_have_value("0.25")
     page.get_by_text("Seconds").locator("visible=true").click()  # a label leads to its input
     expect(page.get_by_label("Seconds").locator("visible=true")).to_be_focused()
