@@ -34,12 +34,13 @@ def _described(name: str, value: object) -> Iterator[str]:
     is_settings = name.endswith("Settings")  # a part of its own has their names and defaults
     yield f"{name} of {len(given)} settings" if is_settings else f"{name}{_signature(value)}"
     if inspect.isclass(value):
-        known: dict[str, str] = {}
+        known, told = dict[str, str](), dict[str, str]()
         for base in reversed(value.__mro__):
             is_told = base is not value and base.__name__ in cog_adapt.__all__
-            if base.__module__.partition(".")[0] in OURS and not is_told:
-                known |= dict(_members(base))
-        yield from (f"{name}.{each}{text}" for each, text in known.items() if each not in given)
+            if base.__module__.partition(".")[0] in OURS:
+                (told if is_told else known).update(_members(base))
+        own = {each: text for each, text in known.items() if told.get(each) != text}
+        yield from (f"{name}.{each}{text}" for each, text in own.items() if each not in given)
 
 
 def _parameters(value: object) -> dict[str, inspect.Parameter]:

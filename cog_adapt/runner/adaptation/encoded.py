@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.row_store import RowStore, first_row
-from cog_adapt.runner.adaptation.start import Start, StepRows
+from cog_adapt.runner.adaptation.start import Start, StepRows, prepare_examples
 from cog_adapt.runner.adaptation.step_parts import cost_of, cut
 from cog_adapt.runner.data.plain_values import characters_of
+from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.task.decoding import encoded
 from cog_adapt.runner.task.input_sizes import PAIR_CHARACTERS, fitting, portions
-from cog_adapt.runner.task.task import Batch, on_device
+from cog_adapt.runner.task.task import Batch, on_device, prepares
 from gradient_check.phases.gradient_step import BatchPart
 
 _MULTIPLE = 16  # lengths on a GPU are rounded up to multiples of this
@@ -92,10 +93,13 @@ class EncodedExamples:
 
     def _encoding(self, chosen: Sequence[int], size: int) -> Generator[None, None, None]:
         left = [place for place in dict.fromkeys(chosen) if place not in self._costs]
+        is_prepared = prepares(self.start.task)
+        if is_prepared:
+            size = 1  # a forward of the base for each
         for some in portions(self._inputs(left), size):
             for place in left[some]:
                 self._cost(place)
-            if some.stop < len(left):
+            if some.stop < len(left) or is_prepared:
                 yield None
 
     def rows(self, chosen: Sequence[int]) -> StepRows:
@@ -163,6 +167,9 @@ class EncodedExamples:
     def _encode_row(self, position: int) -> Batch:
         """Encode one example; its input's tensors are cached for other runs if there is a cache."""
         start = self.start
+        if prepares(start.task):
+            batch, targets = prepare_examples(start, [start.data.examples[position]])
+            return {name: t[0].cpu() for name, t in {**batch, _TARGETS: targets}.items()}
         if start.data.kept_rows is None:
             return first_row(self._encode, position)
         example = start.data.examples[position]
@@ -175,9 +182,23 @@ class EncodedExamples:
 
     def _encode(self, chosen: Sequence[int]) -> Batch:
         start = self.start
+        if prepares(start.task):
+            return self._stacked([self.store.row(position) for position in chosen])
         examples = [start.data.examples[position] for position in chosen]
         targets = start.task.encode_targets([e.target for e in examples], start.data.labels)
         return {**encoded(start.task, [e.input for e in examples]), _TARGETS: targets}
+
+    def _stacked(self, rows: Sequence[Batch]) -> Batch:
+        """Return prepared rows as one batch."""
+        for name, first in rows[0].items():
+            other = next((r[name].shape for r in rows if r[name].shape != first.shape), None)
+            if other is not None:
+                what = "the targets" if name == _TARGETS else repr(name)
+                raise InputError(
+                    f"{type(self.start.task).__name__}.prepare gave {what} of shapes "
+                    f"{tuple(first.shape)} and {tuple(other)}. Return one shape for all examples."
+                )
+        return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 class _Parts(Sequence[BatchPart]):

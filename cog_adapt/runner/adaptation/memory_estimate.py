@@ -12,7 +12,13 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.adaptation.start import Start, StepRows, adamw, encode_examples, weighted_loss
+from cog_adapt.runner.adaptation.start import (
+    Start,
+    StepRows,
+    adamw,
+    prepare_examples,
+    weighted_loss,
+)
 from cog_adapt.runner.adaptation.step_parts import cost_of, limit_for, mixes_rows
 from cog_adapt.runner.adaptation.trunk import MOST_BYTES, frozen_blocks
 from cog_adapt.runner.data.examples import Example
@@ -20,7 +26,7 @@ from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.devices.memory import in_words
 from cog_adapt.runner.task.decoding import Decoded
 from cog_adapt.runner.task.input_sizes import PAIR_CHARACTERS
-from cog_adapt.runner.task.task import Batch
+from cog_adapt.runner.task.task import Batch, prepares
 from gradient_check.phases.checkpointing import blocks
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.replicas import modules_in_training, training_replica
@@ -173,14 +179,11 @@ class MemoryEstimates:
 
 def _encoded(start: Start, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
     """Encode the longest examples; if a tick is too short for that, only the longest."""
-    device, count = start.training.precision.device, len(examples)
-    if sum(characters_of(each.input) for each in examples) <= PAIR_CHARACTERS:
-        return encode_examples(
-            start.task, examples=examples, labels=start.data.labels, device=device
-        )
-    batch, targets = encode_examples(
-        start.task, examples=examples[:1], labels=start.data.labels, device=device
-    )
+    count = len(examples)
+    are_short = sum(characters_of(each.input) for each in examples) <= PAIR_CHARACTERS
+    if are_short and not prepares(start.task):
+        return prepare_examples(start, examples)
+    batch, targets = prepare_examples(start, examples[:1])
     return {name: torch.cat([t] * count) for name, t in batch.items()}, torch.cat([targets] * count)
 
 

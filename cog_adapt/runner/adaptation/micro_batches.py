@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
-from cog_adapt.runner.adaptation.start import Start, encode_examples, example_loss
+from cog_adapt.runner.adaptation.start import Start, example_loss, prepare_examples
 from cog_adapt.runner.adaptation.step_parts import ALL_WEIGHTS, cost_of, mixes_rows
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.modules.batch_rows import holding
 from cog_adapt.runner.task.input_sizes import PAIR_CHARACTERS, fitting
-from cog_adapt.runner.task.task import Batch
+from cog_adapt.runner.task.task import Batch, prepares
 from gradient_check.phases.gradient_step import GradientStep, StepResult
 from gradient_check.phases.memory import free_cache, is_out_of_memory
 from gradient_check.phases.modes import run_inference
@@ -160,12 +160,7 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
         each = list[Tensor]()
         for position in chosen:
             yield None
-            one = encode_examples(
-                start.task,
-                examples=[start.data.examples[position]],
-                labels=start.data.labels,
-                device=device,
-            )
+            one = prepare_examples(start, [start.data.examples[position]])
             each.append(_losses(start, replica=replica, chosen=[position], pair=one))
         alone = torch.cat(each)
     except _UNFIT as error:
@@ -204,22 +199,17 @@ def _encoded(start: Start, chosen: Sequence[int]) -> Generator[None, None, tuple
 
     A tokenizer cuts long texts to the same length, so long texts nearly always join.
     """
-    device, rows = (
-        start.training.precision.device,
-        [start.data.examples[position] for position in chosen],
-    )
-    if sum(characters_of(row.input) for row in rows) > PAIR_CHARACTERS:
+    rows = [start.data.examples[position] for position in chosen]
+    if sum(characters_of(row.input) for row in rows) > PAIR_CHARACTERS or prepares(start.task):
         parts = list[tuple[Batch, Tensor]]()
         for row in rows:
-            parts.append(
-                encode_examples(start.task, examples=[row], labels=start.data.labels, device=device)
-            )
+            parts.append(prepare_examples(start, [row]))
             yield None
         batches, targets = [batch for batch, _ in parts], [target for _, target in parts]
         if all(len({batch[name].shape for batch in batches}) == 1 for name in batches[0]):
             joined = {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
             return joined, torch.cat(targets)
-    return encode_examples(start.task, examples=rows, labels=start.data.labels, device=device)
+    return prepare_examples(start, rows)
 
 
 def _losses(

@@ -19,10 +19,12 @@ from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.modules.batch_rows import rows_now
 from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task.decoding import encoded
-from cog_adapt.runner.task.task import Batch, Task, on_device
+from cog_adapt.runner.task.task import Batch, Task, on_device, prepares
 from gradient_check.instruments.sources import pass_over
 from gradient_check.phases.gradient_step import MakeOptimizer
+from gradient_check.phases.modes import run_inference
 from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import serving_replica
 
 pass_over(__file__)  # this file calls the code that a self-test traces
 
@@ -229,6 +231,16 @@ def encode_examples(
     batch = on_device(encoded(task, [e.input for e in examples]), device)
     targets = task.encode_targets([e.target for e in examples], labels)
     return batch, targets.to(device)
+
+
+def prepare_examples(start: Start, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
+    """Return the batch and the targets of some examples as the loss gets them, on the device."""
+    task, precision = start.task, start.training.precision
+    pair = encode_examples(task, examples, start.data.labels, device=precision.device)
+    if not prepares(task):
+        return pair
+    base = serving_replica(start.trained.template, {})
+    return run_inference(task.prepare, base, precision, "no_grad", *pair)
 
 
 def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tensor]:

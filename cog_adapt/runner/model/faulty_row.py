@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import torch
 
-from cog_adapt.runner.adaptation.start import Start, encode_examples, example_loss
+from cog_adapt.runner.adaptation.start import Start, example_loss, prepare_examples
 from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import RunnerError, TaskError
 from cog_adapt.runner.task.errors import hook_of, named
@@ -66,7 +66,7 @@ def _with_row(start: Start, error: Exception) -> Generator[None, None, Exception
     for number, example in enumerate(data.examples[:_MOST_ROWS], 1):
         yield None
         try:
-            pair = encode_examples(start.task, [example], data.labels, device=precision.device)
+            pair = prepare_examples(start, [example])
             run_inference(example_loss(start.task), replica, precision, "no_grad", pair)
             has_sound = True
         except type(error):

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.adaptation.start import Start, adamw, encode_examples, example_loss
+from cog_adapt.runner.adaptation.start import Start, adamw, example_loss, prepare_examples
 from cog_adapt.runner.errors import RunnerError
 from gradient_check import Check, Finding, GradientReport
 from gradient_check.findings.report import Status
@@ -38,12 +38,7 @@ _LARGE_PART = 0.5
 
 def probe_of(start: Start) -> tuple[dict[str, Tensor], Tensor]:
     """Return the batch and targets of the start's examples."""
-    return encode_examples(
-        start.task,
-        examples=start.data.examples,
-        labels=start.data.labels,
-        device=start.training.precision.device,
-    )
+    return prepare_examples(start, start.data.examples)
 
 
 def check_calling_contexts(start: Start) -> GradientReport:

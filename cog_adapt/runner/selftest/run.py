@@ -36,7 +36,8 @@ from gradient_check.phases.replicas import copies_alive, serving_replica
 from gradient_check.phases.room import has_room
 
 Entry = Callable[..., object]
-_NEEDED = ("probe", "encode", "start")  # without these methods no gradient can be computed
+# without these methods no gradient can be computed
+_NEEDED = ("probe", "encode", "start", "prepare")
 _MOST_TIMES = 2.2  # times the weights in float32: memory of the whole test on top of the base
 _log = logging.getLogger(__name__)
 _progress = logging.getLogger("cog_adapt.setup")  # a worker prints its lines

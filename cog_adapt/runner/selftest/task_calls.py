@@ -33,6 +33,7 @@ _ARGUMENTS = {
     "labels": ("self", "examples"),
     "encode_targets": ("self", "targets", "labels"),
     "start": ("self", "module", "labels", "examples"),
+    "prepare": ("self", "module", "batch", "targets"),
     "loss": ("self", "module", "batch", "targets"),
     "predict": ("self", "module", "batch", "labels", "options"),
 }
@@ -48,6 +49,7 @@ class TaskCalls:
         self.probe: list[Example] = []
         self.batch: Batch = {}
         self.targets: Tensor | None = None
+        self.prepared: tuple[Batch, Tensor] | None = None
         self.labels: Sequence[str] = ()
         self.tensors: dict[str, Tensor] = {}
         self._weights: dict[str, Tensor] = {}
@@ -114,7 +116,8 @@ class TaskCalls:
     def losses(self, module: nn.Module, rows: slice = slice(None), seed: int = SEED) -> Any:  # noqa: ANN401
         """Return the task's losses of some rows of the probe, unchecked, without gradients."""
         assert self.targets is not None
-        batch, targets = {n: t[rows] for n, t in self.batch.items()}, self.targets[rows]
+        whole, all_targets = self.prepared or (self.batch, self.targets)
+        batch, targets = {n: t[rows] for n, t in whole.items()}, all_targets[rows]
         positions = range(len(self.targets))[rows]
 
         def loss(given: nn.Module) -> Any:  # noqa: ANN401

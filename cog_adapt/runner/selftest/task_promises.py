@@ -18,10 +18,11 @@ from cog_adapt.runner.data.plain_values import alike, not_plain
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.task_calls import SEED, TaskCalls
 from cog_adapt.runner.task.decoding import encoded
-from cog_adapt.runner.task.task import NO_NAME, Task, on_device
+from cog_adapt.runner.task.task import NO_NAME, Task, on_device, prepares
 from gradient_check import GradientReport
 from gradient_check.findings.examination import Numbers
 from gradient_check.phases.census import Census
+from gradient_check.phases.replicas import serving_replica
 
 _SAME = 1e-2  # share of the largest loss: another batch size may add in another order
 _PLAIN = "Return texts, numbers, booleans, None, and lists and dicts of these"
@@ -36,6 +37,8 @@ def check_promises(model: LoadedModel) -> GradientReport:
     exam.check("patterns", promises.judge_patterns)
     exam.check("encode", promises.judge_encoding, needs=("probe",))
     exam.check("start", promises.judge_start, needs=("batch",))
+    if prepares(model.task):
+        exam.check("prepare", promises.judge_preparing, needs=("start",))
     exam.check("loss", promises.judge_losses, needs=("start",))
     exam.check("predict", promises.judge_predictions, needs=("start",))
     seconds = time.perf_counter() - began
@@ -153,8 +156,36 @@ class _Inputs(TaskCalls):
             self.exam.grounds.add("start")
         return {"tensors": len(made)}
 
+    def judge_preparing(self) -> Numbers:
+        """Check that `prepare` returns a batch and targets with a row for each example."""
+        assert self.targets is not None
+        batch, targets, count = self.batch, self.targets, len(self.probe)
+        module = serving_replica(self.model.base.template, {})
+        made: Any = self.call(
+            "prepare", lambda: self.infer(lambda m: self.task.prepare(m, batch, targets), module)
+        )
+        if self.exam.has("prepare"):
+            return {}
+        if not _is_pair(made):
+            self.fail("prepare", f"returned a {type(made).__name__}. Return a batch and targets")
+            return {}
+        tensors = {**made[0], "targets": made[1]}
+        wrong = {n: tuple(t.shape) for n, t in tensors.items() if t.dim() == 0 or len(t) != count}
+        if wrong:
+            self.fail("prepare", f"made of {count} examples {wrong}. Keep a row for each")
+            return {}
+        self.prepared = made
+        return {"tensors": len(tensors)}
+
     def _matches_head(self, names: Sequence[str]) -> bool:
         return any(re.fullmatch(self.task.head, name) for name in names)
+
+
+def _is_pair(made: object) -> bool:
+    """Return whether a value is a batch and a tensor of targets."""
+    if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], dict):
+        return False
+    return all(isinstance(each, Tensor) for each in (*made[0].values(), made[1]))
 
 
 class _Promises(_Inputs):

@@ -230,6 +230,15 @@ class Task(ABC):
         """
         return {}
 
+    def prepare(self, module: nn.Module, batch: Batch, targets: Tensor) -> tuple[Batch, Tensor]:
+        """Compute once what `loss` and `score` need of examples, such as a picture's latents.
+
+        `prepare` is called with the base, in the inference phase, once for each example of an
+        adaptation, before its first step; the result is kept on the CPU as encoded rows are. All
+        examples have rows of the same shapes. A draw of noise belongs into `loss`.
+        """
+        return batch, targets
+
     def features(self, module: nn.Module, batch: Batch) -> Tensor | None:
         """Compute the head's inputs, shape (N, D); None for a model without such a head.
 
@@ -253,6 +262,11 @@ class Task(ABC):
         the same draws at each scoring.
         """
         return -self.loss(module, batch, targets)
+
+
+def prepares(task: Task) -> bool:
+    """Return whether a task computes something of its examples once."""
+    return type(task).prepare is not Task.prepare
 
 
 def decodes(task: Task) -> bool:
