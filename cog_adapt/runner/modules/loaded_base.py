@@ -17,7 +17,7 @@ from cog_adapt.runner.devices.device import choose_precision, failure_of, fit_we
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.modules.adapters import base_digest
 from cog_adapt.runner.task.decoding import encoded
-from cog_adapt.runner.task.task import Task, load_module, on_device
+from cog_adapt.runner.task.task import Task, load_module, on_device, options_of_probe
 from gradient_check.phases.census import Census, heal
 from gradient_check.phases.modes import run_inference, run_setup
 from gradient_check.phases.precision import Precision
@@ -131,7 +131,7 @@ def _materialize(base: nn.Module, task: Task, precision: Precision) -> None:
     probe = task.probe()
     batch = on_device(encoded(task, [e.input for e in probe]), precision.device)
     labels = task.labels(probe)
-    run_inference(task.predict, base, precision, "no_grad", batch, labels, task.options)
+    run_inference(task.predict, base, precision, "no_grad", batch, labels, options_of_probe(task))
 
 
 def moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -158,7 +158,8 @@ class _QuickTest:
 
     def _served_by(self, adapter: Adapter) -> list[Any]:
         inputs = [example.input for example in self.probe]
-        return finished(self.model.predictions.part(Query(inputs, adapter)).working())
+        query = Query(inputs, adapter, options=self.model.task.probe_options)
+        return finished(self.model.predictions.part(query).working())
 
 
 def _recipe(model: LoadedModel) -> Recipe:

@@ -15,7 +15,7 @@ from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.row_noise import drawing_by_row
-from cog_adapt.runner.task.task import Batch, Task
+from cog_adapt.runner.task.task import Batch, Task, options_of_probe
 from gradient_check.findings.examination import Examination, describe
 from gradient_check.findings.report import Place
 from gradient_check.instruments.sources import definition, module_names, raised_at
@@ -128,8 +128,8 @@ class TaskCalls:
 
     def predict(self, module: nn.Module, batch: Batch, seed: int = SEED) -> Any:  # noqa: ANN401
         """Return the task's predictions, unchecked."""
-        task = self.task
-        return self.infer(lambda m: task.predict(m, batch, self.labels, task.options), module, seed)
+        task, options = self.task, options_of_probe(self.task)
+        return self.infer(lambda m: task.predict(m, batch, self.labels, options), module, seed)
 
 
 def _is_misfit(error: Exception, function: Callable[..., Any]) -> bool:

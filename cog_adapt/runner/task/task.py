@@ -93,6 +93,8 @@ class Task(ABC):
             16,384 on a GPU. `counts` counts them.
         options: a frozen dataclass with the defaults of a request's own parameters (a temperature);
             `predict` and `generate` get it, or the request's, of its class.
+        probe_options: options of the same class with which the self-test predicts, such as few
+            denoising steps; None: `options`.
     """
 
     method: str = ""
@@ -117,6 +119,7 @@ class Task(ABC):
     part_tokens: int = 0
     counts: PartTokens = PartTokens()
     options: Any = None
+    probe_options: Any = None
 
     @abstractmethod
     def load(self) -> nn.Module:
@@ -264,6 +267,11 @@ class Task(ABC):
         return -self.loss(module, batch, targets)
 
 
+def options_of_probe(task: Task) -> Any:  # noqa: ANN401 - the task's own class
+    """Return the options with which a task answers its probe."""
+    return task.options if task.probe_options is None else task.probe_options
+
+
 def prepares(task: Task) -> bool:
     """Return whether a task computes something of its examples once."""
     return type(task).prepare is not Task.prepare
@@ -309,7 +317,12 @@ def load_module(task: Task) -> nn.Module:
 
 
 def _check_patterns(task: Task) -> None:
-    """Refuse invalid patterns and rates, before a long load."""
+    """Refuse invalid patterns, options and rates, before a long load."""
+    if type(options_of_probe(task)) is not type(task.options):
+        raise ConfigError(
+            f"{type(task).__name__}.probe_options is {brief(task.probe_options)}, and `options` is "
+            f"{brief(task.options)}. Make both of one class."
+        )
     for attribute in _PATTERNS:
         _check_pattern(task, attribute, getattr(task, attribute))
     rates: object = task.rates

@@ -1,5 +1,6 @@
 """The quick self-test: one real step, and answers and bits around it."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -7,8 +8,12 @@ import torch
 from torch.nn import functional as F
 
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.quick_test import check_quickly
+from cog_adapt.runner.selftest.run import run_self_test
 from gradient_check.phases.modes import under_inference_mode
 from gradient_check.tests.states import module_state, process_state, thread_modes
 from tests.cog_adapt.models import SHAPES, Images, Letters
@@ -159,3 +164,40 @@ def test_random_answers_are_a_warning_and_not_compared():
     report = check_quickly(loaded(Random()), None)
     assert report.passed
     assert report.codes == ("random-inference",)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How many steps an answer takes."""
+
+    steps: int = 50
+
+
+class Diffusing:
+    """It notes with how many steps it answers."""
+
+    options, probe_options = Drawing(), Drawing(steps=1)
+
+    def __init__(self):
+        super().__init__()
+        self.steps = set()
+
+    def predict(self, module, batch, labels, options):
+        self.steps.add(options.steps)
+        return super().predict(module, batch, labels, options)
+
+
+@pytest.mark.parametrize("shape", ["images", "lazy"])
+def test_the_probe_is_answered_by_its_own_options_and_a_request_by_the_usual_ones(shape):
+    model = loaded(type("Own", (Diffusing, SHAPES[shape]), {})())
+    assert check_quickly(model, None).passed
+    assert run_self_test(model).passed
+    assert model.task.steps == {1}
+    asked = Query([model.task.probe()[0].input], labels=("0", "1"))
+    finished(model.predictions.part(asked).working())
+    assert 50 in model.task.steps
+
+
+def test_options_of_the_probe_are_of_the_class_of_the_options():
+    with pytest.raises(ConfigError, match=r"probe_options is 3, and `options` is Drawing"):
+        loaded(type("Wrong", (Diffusing, Images), {"probe_options": 3})())
