@@ -14,6 +14,7 @@ from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.quick_test import check_quickly
 from cog_adapt.runner.selftest.run import run_self_test
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.modes import under_inference_mode
 from gradient_check.tests.states import module_state, process_state, thread_modes
 from tests.cog_adapt.models import SHAPES, Images, Letters
@@ -173,7 +174,7 @@ class Drawing:
     steps: int = 50
 
 
-class Diffusing:
+class Diffusing(Task):
     """It notes with how many steps it answers."""
 
     options, probe_options = Drawing(), Drawing(steps=1)
@@ -184,7 +185,7 @@ class Diffusing:
 
     def predict(self, module, batch, labels, options):
         self.steps.add(options.steps)
-        return super().predict(module, batch, labels, options)
+        return super().predict(module, batch, labels, options)  # type: ignore[safe-super]
 
 
 @pytest.mark.parametrize("shape", ["images", "lazy"])
