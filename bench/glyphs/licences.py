@@ -30,7 +30,7 @@ def licence_of(text: str) -> Licence:
     """
     try:
         named = {
-            str(paragraph.license.synopsis)  # type: ignore[attr-defined]
+            str(paragraph.license.synopsis)
             for paragraph in Copyright(text.splitlines(), strict=False).all_paragraphs()
             if isinstance(paragraph, FilesParagraph)
             and paragraph.license is not None

@@ -40,7 +40,7 @@ class Drawer(nn.Module):
         self.no_style = nn.Parameter(torch.randn(STYLE_TOKENS * WIDTH) / 8)
         self.style = nn.Embedding(1, STYLE_TOKENS * WIDTH)
         self.reader = StyleReader()
-        self.transformer: Any = FluxTransformer2DModel(  # type: ignore[no-untyped-call]
+        self.transformer: Any = FluxTransformer2DModel(
             patch_size=1,
             in_channels=PATCH * PATCH,
             num_layers=3,
