@@ -159,7 +159,8 @@ class StackedHead(nn.Module):
     """The head of each row's adapter, one after the other, padded to the widest.
 
     Attributes:
-        widths: labels of each adapter in the latest forward, by the `id` of its `ReadyAdapter`.
+        widths: labels of each adapter since `forget_widths`, by the `id` of its `ReadyAdapter`. A
+            model that runs its rows in groups may call its head once for each group.
     """
 
     def __init__(self, place: str) -> None:
@@ -178,7 +179,14 @@ class StackedHead(nn.Module):
             holders[rows[0]].part(self.place)(input[group])
             for rows, group in zip(rows_of.values(), groups, strict=True)
         ]
-        self.widths = {key: out.shape[-1] for key, out in zip(rows_of, outputs, strict=True)}
-        widest = max(self.widths.values())
+        self.widths |= {key: out.shape[-1] for key, out in zip(rows_of, outputs, strict=True)}
+        widest = max(output.shape[-1] for output in outputs)
         padded = [F.pad(output, (0, widest - output.shape[-1])) for output in outputs]
         return torch.cat(padded)[torch.cat(groups).argsort()]
+
+
+def forget_widths(replica: nn.Module) -> None:
+    """Forget the labels of an earlier forward's adapters, which may have gone since."""
+    for part in replica.modules():
+        if isinstance(part, StackedHead):
+            part.widths = {}

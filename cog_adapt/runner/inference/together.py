@@ -23,6 +23,7 @@ from cog_adapt.runner.inference.sharing import Sharing
 from cog_adapt.runner.inference.stacked import (
     PairStacks,
     StackedHead,
+    forget_widths,
     stacked_replica,
 )
 from cog_adapt.runner.inference.structures import Adapted, Structure, Structures
@@ -186,6 +187,7 @@ class _SharedForward:
 
     def outputs(self, holders: Sequence[ReadyAdapter], *, by_name: bool) -> Tensor:
         if self._outputs is None:
+            forget_widths(self.replica)
             with holding(holders):
                 made = self.replica(**self.batch) if by_name else self.replica(self.batch)
             if not isinstance(made, Tensor) or len(made) != len(holders):
@@ -197,9 +199,14 @@ class _SharedForward:
         return self._outputs
 
     def of_piece(self, rows: Tensor, served: ReadyAdapter) -> Tensor:
-        """Cut rows to the labels of their own head."""
+        """Cut rows to the labels of their own head, if heads differ in them.
+
+        A head at the input, such as a learned embedding, has one width, and nothing is cut.
+        """
         head = self.replica.get_submodule(self._head)
-        return rows[..., : head.widths[id(served)]] if isinstance(head, StackedHead) else rows
+        if not isinstance(head, StackedHead) or len({*head.widths.values()}) == 1:
+            return rows
+        return rows[..., : head.widths[id(served)]]
 
 
 class _StandIn(nn.Module):
@@ -240,6 +247,7 @@ def _answer_each(
 
 
 def _held_forward(module: nn.Module, forward: Forward, holders: Sequence[ReadyAdapter]) -> Tensor:
+    forget_widths(module)
     with holding(holders):
         return forward(module, range(len(holders)))
 
