@@ -128,6 +128,8 @@ class MemoryEstimates:
             rows = min(rows, max(1, most))
         trained = 4 * sum(tensor.numel() for tensor in start.trained.tensors.values())
         copies = _COPIES + (recipe.hold_out > 0) + (_OPTIMIZER if start.resumption.keep else 0)
+        if recipe.ema:  # the average; the values that wait while it is scored; its kept copy
+            copies += 1 + (recipe.hold_out > 0) + (start.resumption.keep is not None)
         kept = sum(min(count * each, MOST_BYTES) for each in (row.encoded, row.outputs))
         return Needed(
             parameters=copies * trained,

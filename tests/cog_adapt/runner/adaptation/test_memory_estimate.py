@@ -72,6 +72,7 @@ def needed_and_peak(model, rows, recipe) -> tuple[Needed, int]:
         Recipe("all", max_steps=2, batch_size=1000),
         Recipe("lora", max_steps=2, batch_size=1000),
         Recipe("lora", max_steps=2, batch_size=1000, hold_out=0.2),
+        Recipe("all", max_steps=2, batch_size=8, ema=0.9),
     ],
     ids=str,
 )
