@@ -237,8 +237,9 @@ class Task(ABC):
         """Compute once what `loss` and `score` need of examples, such as a picture's latents.
 
         `prepare` is called with the base, in the inference phase, once for each example of an
-        adaptation, before its first step; the result is kept on the CPU as encoded rows are. All
-        examples have rows of the same shapes. A draw of noise belongs into `loss`.
+        adaptation, before its first step; the result is kept on the CPU as encoded rows are, and
+        beyond 256 MiB it is computed at each use. All examples have rows of the same shapes. A draw
+        of noise belongs into `loss`.
         """
         return batch, targets
 
