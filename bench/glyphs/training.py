@@ -3,9 +3,9 @@
     python -m bench.glyphs.corpus FOLDER
     python -m bench.glyphs.training FOLDER --steps 60000 --seconds 1800
 
-A part ends after its seconds with FOLDER/state.pt; the last one also writes the weights of the
-kind. The same number of steps gives the same weights, in however many parts, on one kind of CPU
-with one number of threads.
+A part ends after its seconds with FOLDER/state.pt; the last one also writes the weights,
+FOLDER/model.safetensors. The same number of steps gives the same weights, in however many parts, on
+one kind of CPU with one number of threads.
 """
 
 import argparse
@@ -20,11 +20,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.glyphs.corpus import Corpus, files_of
+from bench.glyphs.network import LEAST_SIGMA, STYLE_TOKENS, WIDTH, Drawer
 from bench.glyphs.rendering import LETTERS, render
 from bench.glyphs.styles import varied
-from examples.diffusion.network import LEAST_SIGMA, STYLE_TOKENS, WIDTH, Drawer
 
-WEIGHTS = Path("examples/diffusion/model.safetensors")
 _FONTS, _DRAWN, _MOST_GIVEN = 16, 4, 12  # of a step: 16 fonts, four letters each, up to 12 given
 _RATE, _WARM_UP, _DECAY = 1e-3, 500, 0.25  # the last quarter of the steps goes down to nothing
 _EMA = 0.999
@@ -175,7 +174,7 @@ def main() -> None:
     training.write(state)
     if training.step == asked.steps:
         kept = {name: t.half() for name, t in training.average.items() if name != "style.weight"}
-        save_file(kept, WEIGHTS)
+        save_file(kept, asked.folder / "model.safetensors")
 
 
 if __name__ == "__main__":

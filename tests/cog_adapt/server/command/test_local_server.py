@@ -142,9 +142,15 @@ def test_one_that_does_not_stop_is_killed_with_what_it_started(stand_in, monkeyp
     stand_in(f"{code}.write(str(p.pid))\n{IGNORES}")
     with local_server("predict", {}):
         wait_until(lambda: child.exists() and child.read_text())
+    wait_until(lambda: has_ended(child.read_text()))
+
+
+def has_ended(process):
+    """Whether a process is gone, or waits for a parent that asks for its end."""
     with contextlib.suppress(FileNotFoundError):
-        stat = Path(f"/proc/{child.read_text()}/stat").read_text()
-        assert stat.rpartition(")")[2].split()[0] == "Z"
+        stat = Path(f"/proc/{process}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] == "Z"
+    return True
 
 
 def test_one_is_asked_to_stop_and_waited_for(stand_in, tmp_path):

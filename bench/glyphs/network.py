@@ -5,13 +5,11 @@ files of FLUX have. It predicts the picture itself, from which follows the veloc
 arXiv 2511.13720): patches of 8 × 8 are too coarse for a velocity from 128 channels.
 """
 
-from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 
 import torch
 from diffusers import FluxTransformer2DModel
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -130,15 +128,6 @@ class StyleReader(nn.Module):
         read, _ = self.attend(asked, seen, seen, key_padding_mask=~is_given, need_weights=False)
         style: Tensor = read + self.give(read)
         return style
-
-
-def load_network() -> Drawer:
-    """Build the network with its packaged weights."""
-    drawer = Drawer()
-    kept = load_file(Path(__file__).parent / "model.safetensors")
-    kept["style.weight"] = kept["no_style"].unsqueeze(0)
-    drawer.load_state_dict({name: tensor.float() for name, tensor in kept.items()})
-    return drawer
 
 
 def _patches(pictures: Tensor) -> Tensor:
