@@ -57,6 +57,12 @@ def test_what_is_no_file_of_examples_is_left_out(name):
     assert len(read(packed(("cats/1.png", CAT), (name, b"")))) == 1
 
 
+def test_a_text_in_a_folder_is_no_caption_of_a_file_in_none():
+    assert read(packed(("a.png", CAT), ("notes/a.txt", "of another"))) == [
+        ("'a.png'", {"input": CAT, "name": "a"})
+    ]
+
+
 def test_links_are_left_out():
     link = zipfile.ZipInfo("cats/link.png")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
