@@ -47,6 +47,11 @@ def _label(output: dict[str, Any], row: int = 0) -> str:
     return str(output["predictions"][row]["label"])
 
 
+def _form(output: list[str]) -> str:
+    """Return the media type of the picture."""
+    return output[-1].removeprefix("data:").partition(";")[0]
+
+
 WALKS = {
     "text": Walk("Adapt to 48 tickets", lambda output: _label(output, 1), "delivery"),
     "image": Walk("Label a boot from three pictures", _label, "boot"),
@@ -55,6 +60,7 @@ WALKS = {
     "speech": Walk(
         "Adapt to three sentences", lambda o: o["predictions"][0], "Sort the LoRA adapter."
     ),
+    "diffusion": Walk("Take over a style from eight letters", _form, "image/png"),
 }
 
 

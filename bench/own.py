@@ -1,6 +1,6 @@
 """One's own models beside code written by hand: lines, scores and seconds.
 
-    make kinds && apt-get install dataset-fashion-mnist espeak-ng
+    make kinds && apt-get install dataset-fashion-mnist espeak-ng fonts-isabella
     python -m bench.own --output docs/results/own.md
 
 For each kind and seed the two ways adapt to the same rows, one after the other, in an order that
@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from transformers.utils import logging
 
-from bench.own_models import image, lm, speech, tables, text
+from bench.own_models import image, letters, lm, speech, tables, text
 from bench.own_models.contest import Kind, Outcome, threads
 from bench.own_models.lines import code_lines, lines_beside_inputs
 from bench.own_models.records import Pair, Records
@@ -37,6 +37,7 @@ KINDS = {
     "tabular-classes": tables.CLASSES,
     "speech": speech.KIND,
     "lm": lm.KIND,
+    "diffusion": letters.KIND,
 }
 SEEDS = 5
 MORE_SECONDS, MOST_BELOW = 0.3, 0.015

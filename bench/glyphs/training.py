@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.glyphs.corpus import Corpus, files_of
-from bench.glyphs.network import LEAST_SIGMA, STYLE_TOKENS, WIDTH, Drawer
 from bench.glyphs.rendering import LETTERS, render
 from bench.glyphs.styles import varied
+from examples.diffusion.network import LEAST_SIGMA, STYLE_TOKENS, WIDTH, Drawer
 
 _FONTS, _DRAWN, _MOST_GIVEN = 16, 4, 12  # of a step: 16 fonts, four letters each, up to 12 given
 _RATE, _WARM_UP, _DECAY = 1e-3, 500, 0.25  # the last quarter of the steps goes down to nothing

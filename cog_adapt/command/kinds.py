@@ -36,9 +36,11 @@ _OF_TEXT = (
     "examples/",
     "encoder.py",
 )  # projects of other kinds lack these files
-_CLASS = re.compile(r"^class (\w+)\((?:Task|CausalLM)\):", re.MULTILINE)
+_SHARED = {"diffusion": ("image/pictures.py", "image/picture_blocks.py")}
+"""Modules of another kind that a kind imports, which its projects have too."""
+_CLASS = re.compile(r"^class (\w+)\((?:Task|CausalLM|GenerativeTask)\):", re.MULTILINE)
 _WEIGHTS = re.compile(r"^  run:\n.*?(?=^\S)", re.DOTALL | re.MULTILINE)
-_ROWS = "-i examples_file=@examples/rows.jsonl"
+_ROWS = "examples/rows.jsonl"
 _TEXT_FLAGS = '-i text="hello" -i examples_file=@examples/tickets.jsonl'
 
 
@@ -74,7 +76,7 @@ def written(kind: str, name: str, text: str) -> str:
     if kind == TEXT:
         return text
     if name.endswith(".py"):
-        text = text.replace(f"examples.{kind}.", "")
+        text = re.sub(rf"\bexamples\.({'|'.join([kind, *_lenders(kind)])})\.", "", text)
     change = None if _own_text(kind, name) else _CHANGES.get(name)
     text = change(kind, text) if change else text
     return _with_own_part(kind, name) if name in _KINDS_OWN else text
@@ -101,6 +103,12 @@ def _own_files(kind: str) -> Iterator[tuple[Path, str]]:
     """Yield a kind's own files, without the `__init__.py` that only the repository needs."""
     folder = _root() / "examples" / kind
     yield from (each for each in _files(folder, ("**/*",)) if each[1] != "__init__.py")
+    shared = (folder.parent / name for name in _SHARED.get(kind, ()))
+    yield from ((path, path.name) for path in shared)
+
+
+def _lenders(kind: str) -> set[str]:
+    return {name.partition("/")[0] for name in _SHARED.get(kind, ())}
 
 
 def _own_text(kind: str, name: str) -> str:
@@ -149,7 +157,7 @@ def _image_file(kind: str, text: str) -> str:
 def _recipes(kind: str, text: str) -> str:
     """Make `make` send the kind's own request."""
     text = text.replace("-m examples.few_shot", f"-m server predict {flags_of(kind)}")
-    train = f"-m server train {_ROWS} -o weights/mine.safetensors"
+    train = f"-m server train {_training_flags(kind)} -o weights/mine.safetensors"
     serve = "-m server --host 127.0.0.1"  # `examples.serve` uses this address too
     text = text.replace("-m examples.training", train).replace("-m examples.serve", serve)
     for words in (", through Cog's server", ", then predict with it", ", with curl lines to paste"):
@@ -162,6 +170,14 @@ def _readme(kind: str, text: str) -> str:
         "task.py encoder.py", "task.py           "
     )
     return text.replace("text classification", f"the {kind} kind")
+
+
+def _training_flags(kind: str) -> str:
+    """Return the file of examples as a flag: of rows, or the one that the kind's request sends."""
+    if _own_text(kind, _ROWS):
+        return f"-i examples_file=@{_ROWS}"
+    files = {n: v for n, v in json.loads(_own_text(kind, _REQUEST)).items() if str(v)[:1] == "@"}
+    return " ".join(f"-i {name}={value}" for name, value in files.items())
 
 
 def flags_of(kind: str) -> str:

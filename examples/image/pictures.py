@@ -102,7 +102,7 @@ def pixels_of(content: bytes) -> np.ndarray:
     Raises:
         InputError: the bytes are no picture, are broken, or have too many pixels.
     """
-    with _opened(content) as picture:
+    with opened(content) as picture:
         picture.draft("RGB", (2 * SIDE, 2 * SIDE))  # a JPEG is decoded no larger than needed
         picture.decodermaxblock = _BLOCK
         picture.load()
@@ -140,13 +140,13 @@ def pixel_count(given: object) -> int:
     Raises:
         InputError: the bytes are no picture, or have too many pixels.
     """
-    with _opened(file_of(given)) as picture:
+    with opened(file_of(given)) as picture:
         width, height = picture.size
     return int(width * height)
 
 
 @contextmanager
-def _opened(content: bytes) -> Iterator[ImageFile.ImageFile]:
+def opened(content: bytes) -> Iterator[ImageFile.ImageFile]:
     """Open a picture that is not too large; an error inside is the picture's fault."""
     check_blocks(content)
     try:

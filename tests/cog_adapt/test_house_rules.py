@@ -45,6 +45,7 @@ EXCEPTIONS: dict[str, str] = {
     "gradient_check/check.py": "the call has a keyword for each thing that is declared",
     "predict.py": "each of Cog's inputs, and what it becomes, is given by its name",
     "examples/lm/predict.py": "the same",
+    "examples/diffusion/predict.py": "the same",
     "cog_adapt/server/service/worker.py": "the states of one worker, start to end, have one owner",
     "cog_adapt/runner/storage/known.py": "what is known of adapters changes under one lock",
 }

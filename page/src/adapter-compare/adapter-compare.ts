@@ -8,6 +8,7 @@ import { askedOf, type Known } from '../gist/asked';
 import { item } from '../gist/gist';
 import { LightElement } from '../light/light-element';
 import { styles } from '../light/styles';
+import { mediaValue } from '../output-value/media';
 import { outcome } from '../runs/run';
 import { comparedInputs, differenceWords, differing, gainOf, typedOf } from './requests';
 import './adapter-compare.css';
@@ -53,7 +54,7 @@ export class AdapterCompare extends LightElement {
 
   private ofTheForm(): TemplateResult {
     const count = this.formItems.length;
-    return html`<p class="quiet">${count === 0 ? html`Fill in the form of <a href="#/predict">Predict</a> first: its inputs are asked.` : `The ${count === 1 ? 'input' : `${count} inputs`} of the form are asked.`}</p>`;
+    return html`<p class="quiet">${count === 0 ? html`Fill in the form of <a href="#/predict">Predict</a> first: its inputs are asked.` : `${count === 1 ? 'The input of the form is' : `The ${count} inputs of the form are`} asked.`}</p>`;
   }
 
   /** Whether lines of text can be asked; where nothing is known of the predictor, they can. */
@@ -115,6 +116,8 @@ export class AdapterCompare extends LightElement {
 
 /** Render an answer; its score with what it has gained on the base's, where both say the same. */
 function said({ value, score }: Answer, differs: boolean, base: Answer | null | undefined): TemplateResult {
+  const medium = typeof value === 'string' ? mediaValue(value, 'answer') : null;
+  if (medium !== null) return html`${medium}${differs ? html`<span class="visually-hidden">(differs)</span>` : nothing}`;
   const words = short(value).slice(0, 200);
   const gain = differs ? '' : gainOf(score, base?.score ?? null);
   return html`${differs ? html`<strong>${words}</strong> <span class="visually-hidden">(differs)</span>` : words}

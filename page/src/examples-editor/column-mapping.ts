@@ -4,6 +4,8 @@ import { LightElement } from '../light/light-element';
 import type { Row } from '../output-value/shapes';
 import { guessOf } from './columns';
 
+const READ = ['text', 'input', 'sentence', 'prompt', 'image', 'label', 'target', 'completion', 'caption'];
+
 /** Asks which columns of a foreign file are those that the model reads. */
 @customElement('column-mapping')
 export class ColumnMapping extends LightElement {
@@ -35,7 +37,7 @@ export class ColumnMapping extends LightElement {
   }
 
   private use(): void {
-    const kept = this.columns.filter((each) => ['text', 'input', 'sentence', 'prompt', 'label', 'target', 'completion'].includes(each.toLowerCase()));
+    const kept = this.columns.filter((each) => READ.includes(each.toLowerCase()));
     const names = new Map(kept.map((each) => [each, each]));
     for (const name of this.missing) names.set(this.columnOf(name), name);
     this.tell('columns-mapped', names);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { balanceOf, expectedOf, guessOf, mediumOf, missingOf, orderedColumns, renamed } from './columns';
+import { balanceOf, expectedOf, guessOf, mediumOf, missingOf, orderedColumns, renamed, targetOf } from './columns';
 
 const FOREIGN = [{ id: '1', message: 'where is my parcel', topic: 'a' }, { id: '2', message: 'I cannot log in', topic: 'a' }];
 const TEXTS = { input: 'text', target: 'label' };
@@ -8,6 +8,7 @@ test.each([
   ['Rows of text and label: a list, or JSON', TEXTS],
   ['Rows of prompt, completion', { input: 'prompt', target: 'completion' }],
   ['Such rows, each with a target (a number) or a label', { input: null, target: 'target' }],
+  ['Rows of image (a data URI) and caption (the letter)', { input: 'image', target: 'caption' }],
   ['', TEXTS],
 ])('the names that a task reads stand in its description: %s', (description, expected) => {
   expect(expectedOf(description)).toEqual(expected);
@@ -16,6 +17,15 @@ test.each([
 test('the input is the first column, the target the last', () => {
   expect(orderedColumns([{ label: 'a', id: 1, text: 'b' }], TEXTS)).toEqual(['text', 'id', 'label']);
   expect(orderedColumns([], TEXTS)).toEqual(['text', 'label']);
+});
+
+test('a task of captioned pictures reads these two columns, and other tasks read others', () => {
+  const captioned = { input: 'image', target: 'caption' };
+  const columns = orderedColumns([{ caption: 'A', image: 'b' }], captioned);
+  expect(columns).toEqual(['image', 'caption']);
+  expect([missingOf(columns, captioned), targetOf(columns, captioned)]).toEqual([[], 'caption']);
+  expect([missingOf(columns, TEXTS), targetOf(columns, TEXTS)]).toEqual([['text', 'label'], null]);
+  expect(balanceOf([{ caption: 'A' }, { caption: 'A' }], 'caption')).toBeNull();
 });
 
 test('columns of a foreign file are missed, guessed and renamed', () => {

@@ -19,29 +19,30 @@ export interface Expected {
 export function expectedOf(description: string): Expected {
   const words: string[] = description.toLowerCase().match(/[a-z]+/g) ?? [];
   const first = (names: string[]): string | null => words.find((each) => names.includes(each)) ?? null;
-  const target = first(TARGETS);
-  return target === null ? { input: 'text', target: 'label' } : { input: first(INPUTS), target };
+  const target = first([...TARGETS, 'caption']);
+  return target === null ? { input: 'text', target: 'label' } : { input: first([...INPUTS, 'image']), target };
 }
 
 /** Return the columns of rows as they are read: the input first, the target last. */
 export function orderedColumns(rows: Row[], expected: Expected): string[] {
   const found = columnsOf(rows);
   if (found.length === 0) return expected.input === null ? [expected.target] : [expected.input, expected.target];
-  const rank = (name: string): number => (isOneOf(name, INPUTS) ? 0 : isOneOf(name, TARGETS) ? 2 : 1);
+  const [inputs, targets] = [spellings(expected.input, INPUTS), spellings(expected.target, TARGETS)];
+  const rank = (name: string): number => (isOneOf(name, inputs) ? 0 : isOneOf(name, targets) ? 2 : 1);
   return found.sort((one, other) => rank(one) - rank(other));
 }
 
 /** Return the column of targets, if one has such a name. */
-export function targetOf(columns: string[]): string | null {
-  return columns.find((each) => isOneOf(each, TARGETS)) ?? null;
+export function targetOf(columns: string[], expected?: Expected): string | null {
+  return columns.find((each) => isOneOf(each, spellings(expected?.target ?? null, TARGETS))) ?? null;
 }
 
 /** Return the expected names that no column has, in whatever spelling. */
 export function missingOf(columns: string[], expected: Expected): string[] {
   const has = (names: string[]): boolean => columns.some((each) => isOneOf(each, names));
   const missing = [];
-  if (expected.input !== null && !has(INPUTS)) missing.push(expected.input);
-  if (!has(TARGETS)) missing.push(expected.target);
+  if (expected.input !== null && !has(spellings(expected.input, INPUTS))) missing.push(expected.input);
+  if (!has(spellings(expected.target, TARGETS))) missing.push(expected.target);
   return missing;
 }
 
@@ -50,7 +51,7 @@ export function guessOf(name: string, rows: Row[], columns: string[]): string {
   const seen = rows.slice(0, 200);
   const values = (column: string): number => new Set(seen.map((each) => cellText(each[column]))).size;
   const length = (column: string): number => seen.reduce((sum, each) => sum + cellText(each[column]).length, 0);
-  const order = isOneOf(name, TARGETS)
+  const order = isOneOf(name, [...TARGETS, 'caption'])
     ? (one: string, other: string) => values(one) - values(other)
     : (one: string, other: string) => length(other) - length(one);
   return [...columns].sort(order)[0] ?? '';
@@ -74,7 +75,7 @@ export function mediumOf(rows: Row[]): { column: string; medium: 'image' | 'audi
 
 /** Return classes with their numbers of examples, the largest first; null: the targets are no classes. */
 export function balanceOf(rows: Row[], target: string | null): [string, number][] | null {
-  if (target === null || isOneOf(target, ['completion'])) return null;
+  if (target === null || isOneOf(target, ['completion', 'caption'])) return null;
   const counts = new Map<string, number>();
   for (const row of rows) {
     const value = row[target] as Json | undefined;
@@ -87,6 +88,11 @@ export function balanceOf(rows: Row[], target: string | null): [string, number][
   const isLabel = isOneOf(target, ['label']); // a few labels may differ all; a few targets are texts then
   const isOfTexts = (rows.length > 8 || !isLabel) && counts.size > rows.length / 2;
   return isOfTexts ? null : [...counts].sort(([, one], [, other]) => other - one);
+}
+
+/** Return the names that mean the same to a task: all, or an unusual one alone. */
+function spellings(name: string | null, names: string[]): string[] {
+  return name === null || names.includes(name) ? names : [name];
 }
 
 function isOneOf(name: string, names: string[]): boolean {

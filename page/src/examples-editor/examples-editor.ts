@@ -4,7 +4,7 @@ import type { Json } from '../api/types';
 import { FieldElement } from '../field-frame/field-element';
 import { cellText, isRow, type Row } from '../output-value/shapes';
 import { balanceOf, expectedOf, mediumOf, missingOf, orderedColumns, renamed, targetOf, type Expected } from './columns';
-import { isRows, rowsOfFiles, rowsOfText, type Intake } from './intake';
+import { captionedRows, isRows, rowsOfFiles, rowsOfText, type Intake } from './intake';
 import { parseExamples } from './parse';
 import { emptyCells } from './problems';
 import { suspectsOf, type Suspect } from './suspects';
@@ -152,7 +152,7 @@ export class ExamplesEditor extends FieldElement {
   }
 
   private get target(): string | null {
-    return targetOf(this.columns);
+    return targetOf(this.columns, this.expected);
   }
 
   private get balance(): [string, number][] | null {
@@ -198,8 +198,10 @@ export class ExamplesEditor extends FieldElement {
   }
 
   private async readFiles(files: FileList | null): Promise<void> {
-    const others = { [this.target ?? this.expected.target]: this.brush };
-    this.keep(await rowsOfFiles(files ?? [], this.mediaColumn, others));
+    const target = this.target ?? this.expected.target;
+    const isCaption = this.expected.target === 'caption';
+    const others = isCaption ? null : { [target]: this.brush };
+    this.keep(others ? await rowsOfFiles(files ?? [], this.mediaColumn, others) : await captionedRows(files ?? [], this.mediaColumn, target));
   }
 
   private get mediaColumn(): string {

@@ -31,6 +31,23 @@ export async function rowsOfFiles(files: Iterable<File>, column: string, others:
   return { rows: found.flatMap((each) => each.rows), problems: found.flatMap((each) => each.problems) };
 }
 
+/** Return the rows of pictures: each is described by the .txt of its name, or else by its name. */
+export async function captionedRows(files: Iterable<File>, column: string, target: string): Promise<Intake> {
+  const all = [...files];
+  const isText = (file: File): boolean => /\.txt$/i.test(file.name);
+  const found: Intake[] = [];
+  for (const file of all.filter((each) => !isText(each))) {
+    const beside = all.find((each) => isText(each) && stem(each) === stem(file));
+    const caption = beside === undefined ? stem(file) : (await beside.text()).trim();
+    found.push(await rowsOfFile(file, column, { [target]: caption }));
+  }
+  return { rows: found.flatMap((each) => each.rows), problems: found.flatMap((each) => each.problems) };
+}
+
+function stem(file: File): string {
+  return file.name.replace(/\.[^.]*$/, '');
+}
+
 async function rowsOfFile(file: File, column: string, others: Row): Promise<Intake> {
   try {
     if (!/^(image|audio)\//.test(file.type)) return rowsOfText(await file.text());

@@ -6,7 +6,9 @@ import json
 import re
 import shlex
 import subprocess
+import zipfile
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import PurePath
 
 import pytest
 import yaml
@@ -25,9 +27,12 @@ KINDS = kinds.kinds()
 OTHERS = KINDS[1:]
 README = (ROOT / "README.md").read_text()
 PREDICTOR = "predict.py:Predictor"
+ROWS = "examples_file=@examples/rows.jsonl"
 OF_TEXT = {"text": "Where is my parcel?", "examples_file": "@examples/tickets.jsonl", "steps": 2}
 SETUP_SECONDS = 300  # a self-test of a large model, on a busy machine
 TESTS_SECONDS = 1000  # of a project: a language model takes steps in them
+REPLICATES = {"examples_file": "input_images", "weights": "replicate_weights"}
+"""What Replicate calls inputs of a model that draws."""
 DOOR_NAMES = ("examples", "examples_file", "adapter", "weights", "steps", "seed")
 
 
@@ -133,15 +138,22 @@ def test_its_door_has_the_usual_inputs(kind):
     tree = ast.parse((folder_of(kind) / "predict.py").read_text())
     (door,) = (n for n in ast.walk(tree) if isinstance(n, ast.AsyncFunctionDef) and n.name == "run")
     names = [each.arg for each in door.args.args]
+    if kind == "diffusion":
+        assert set(REPLICATES.values()) <= set(names)
+        names += REPLICATES
     assert [name for name in DOOR_NAMES if name not in names] == []
 
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_it_has_three_example_rows_and_a_request(kind):
     folder = folder_of(kind) / "examples"
-    assert len((folder / "rows.jsonl").read_text().splitlines()) == 3
     asked = json.loads((folder / "request.json").read_text())
-    assert asked["examples_file"] == "@examples/rows.jsonl"
+    if kind == "diffusion":
+        assert asked["input_images"] == "@examples/letters.zip"
+        assert len(rows_of(kind)) == 8
+    else:
+        assert asked["examples_file"] == "@examples/rows.jsonl"
+        assert len(rows_of(kind)) == 3
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -152,12 +164,26 @@ def test_the_page_offers_its_request_with_the_same_rows(kind, tmp_path):
     for each in offered:
         validator = InputValidator(document, COMPONENTS[each.kind], Settings().max_string_length)
         assert validator.problems(each.input) == [], each.name
-    folder = folder_of(kind) / "examples"
-    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    asked = json.loads((folder / "request.json").read_text()) | {"examples_file": rows}
+    folder, rows = folder_of(kind) / "examples", rows_of(kind)
+    asked = json.loads((folder / "request.json").read_text())
     (first,) = asked.keys() & {"images", "prompt", "rows", "sounds"}
     shown = [each.input for each in offered if each.input.get("examples") == rows]
     assert content_of(shown[0][first]) == content_of(sent(asked[first], folder.parent))
+
+
+def rows_of(kind):
+    """The rows of a kind's file of examples, as its page offers them."""
+    folder = folder_of(kind) / "examples"
+    if (folder / "rows.jsonl").exists():
+        return [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    with zipfile.ZipFile(folder / "letters.zip") as archive:
+        return [
+            {
+                "caption": PurePath(name).stem[-1],
+                "image": f"data:image/png;base64,{base64.b64encode(archive.read(name)).decode()}",
+            }
+            for name in archive.namelist()
+        ]
 
 
 def content_of(value):
@@ -233,7 +259,8 @@ def test_make_asks_its_request(kind, tmp_path):
         check=True,
     ).stdout
     assert f"-m server predict {kinds.flags_of(kind)}\n" in shown
-    assert "-m server train -i examples_file=@examples/rows.jsonl" in shown
+    given = "input_images=@examples/letters.zip" if kind == "diffusion" else ROWS
+    assert f"-m server train -i {given} " in shown
     assert "examples.few_shot" not in shown
     readme = (tmp_path / "project" / "README.md").read_text()
     assert kinds.flags_of(kind) in readme

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -11,12 +12,13 @@ from tests.cog_adapt.page.acts import drop, paste, run, until_ended
 from tests.cog_adapt.page.seen import expect_seen
 
 WIDTHS = pytest.mark.parametrize("width", [1280, 380])
-ANSWERS = {
+ANSWERS: dict[str, tuple[str, Any]] = {
     "text": (".answer.is-changed .score.is-answer .score-name, .answer-label", "access"),
     "image": (".answer-label", "boot"),
     "tabular": (".answer-number", "140.2"),
     "lm": (".message.is-assistant .text", "dinner | Sunday"),
     "speech": (".answer-text", "Sort the LoRA adapter."),
+    "diffusion": ("output-value figcaption", re.compile("image/png")),
 }
 """Where the answer stands, and the right one."""
 
@@ -67,14 +69,24 @@ def teach_by_files(page, taught, folder):
         page.keyboard.press("Tab")
 
 
+def teach_by_names(page, taught, folder):
+    """Drop pictures that are named after their letters."""
+    rows = taught["examples"]
+    drop(page, "examples-editor .drop", *(file_of(folder, r["caption"], r["image"]) for r in rows))
+
+
 ASKS = {
     "text": ask_texts,
     "image": ask_files,
     "tabular": ask_rows,
     "lm": ask_prompt,
     "speech": ask_files,
+    "diffusion": ask_prompt,
 }
-TEACHES = {"image": teach_by_files, "speech": teach_by_files}
+TEACHES = {"image": teach_by_files, "speech": teach_by_files, "diffusion": teach_by_names}
+
+PLACES = {"diffusion": ("examples-grid .tile", "output-value")}
+"""Where pictures are shown that are not asked about."""
 
 
 def taught_request(project):
@@ -118,6 +130,8 @@ def test_a_user_teaches_the_model_and_sees_its_answer(visit, project, tmp_path, 
         was = page.locator(".message .was .answer-text")
         expect(was).not_to_have_text(re.compile(f"^({re.escape(answer)}|)$"))
         expect_seen(was)
+    elif project.kind == "diffusion":
+        expect_seen(page.locator("output-value img"))
     else:
         expect_seen(page.locator(".glance"))
         expect_seen(page.locator(".asked").first)
@@ -127,12 +141,12 @@ def test_a_user_teaches_the_model_and_sees_its_answer(visit, project, tmp_path, 
 def test_pictures_and_sounds_are_shown_where_they_are_asked_taught_and_answered(
     visit, project, tmp_path
 ):
-    if TEACHES.get(project.kind) is not teach_by_files:
-        pytest.skip("this kind asks no files")
+    if project.kind not in TEACHES:
+        pytest.skip("this kind takes no files")
     page = visit(project.url, viewport={"width": 1280, "height": 1200})
     asked_and_taught(page, project, tmp_path, seed=1)
-    shown = "img" if project.kind == "image" else "audio"
-    for place in ("files-field .tile", "examples-grid .tile", ".asked"):
+    shown = "audio" if project.kind == "speech" else "img"
+    for place in PLACES.get(project.kind, ("files-field .tile", "examples-grid .tile", ".asked")):
         first = page.locator(f"{place} {shown}").first
         first.scroll_into_view_if_needed()
         expect_seen(first)
@@ -150,7 +164,8 @@ def test_history_adapters_and_comparison_show_what_was_asked_and_taught(visit, p
     # the page asks a language model the same untaught, and that is a newer entry
     entry = page.locator(".entry", has_text=f"taught {examples} examples").first
     _, answer = ANSWERS[project.kind]
-    expect_seen(entry.get_by_text(answer, exact=True))
+    is_picture = project.kind == "diffusion"
+    expect_seen(entry.locator("img") if is_picture else entry.get_by_text(answer, exact=True))
     expect_seen(entry.get_by_text(f"taught {examples} examples").first)
     expect(entry).not_to_contain_text("{")
     page.get_by_role("link", name="Adapters").click()
@@ -167,7 +182,7 @@ def test_history_adapters_and_comparison_show_what_was_asked_and_taught(visit, p
     page.locator("adapter-compare table").scroll_into_view_if_needed()
     expect_seen(page.get_by_role("columnheader", name="the base"))
     for cell in cells.all():
-        expect_seen(cell)
+        expect_seen(cell.locator("img") if is_picture else cell)
 
 
 @WIDTHS

@@ -5,11 +5,14 @@ files of FLUX have. It predicts the picture itself, from which follows the veloc
 arXiv 2511.13720): patches of 8 × 8 are too coarse for a velocity from 128 channels.
 """
 
+from itertools import pairwise
+from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 
 import torch
 from diffusers import FluxTransformer2DModel
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -80,9 +83,20 @@ class Drawer(nn.Module):
         )[0]
         return _picture(tokens)
 
+    @property
+    def style_shape(self) -> tuple[int, int]:
+        """Tokens of a style, and their width."""
+        return STYLE_TOKENS, WIDTH
+
+    def read_style(self, picture: Tensor, letter: Tensor) -> Tensor:
+        """Read a style from letters, [k, 1, 32, 32] and [k]; return its tokens, [1024]."""
+        is_given = torch.ones_like(letter, dtype=torch.bool)
+        style: Tensor = self.reader(picture[None], letter[None], is_given[None])
+        return style.flatten()
+
     def style_of(self, rows: Tensor) -> Tensor:
         """Return the tokens of learned styles by their rows, [n] to [n, 8, 128]."""
-        tokens: Tensor = self.style(rows).unflatten(1, (STYLE_TOKENS, WIDTH))
+        tokens: Tensor = self.style(rows).unflatten(1, self.style_shape)
         return tokens
 
 
@@ -93,8 +107,7 @@ class StyleReader(nn.Module):
         super().__init__()
         widths = (1, 24, 48, 96)
         self.strokes = nn.ModuleList(
-            nn.Conv2d(before, after, 3, stride=2, padding=1)
-            for before, after in zip(widths, widths[1:], strict=False)
+            nn.Conv2d(before, after, 3, stride=2, padding=1) for before, after in pairwise(widths)
         )
         self.project = nn.Linear(96 * _ACROSS * _ACROSS, WIDTH)
         self.letter = nn.Embedding(len(LETTERS), WIDTH)
@@ -128,6 +141,15 @@ class StyleReader(nn.Module):
         read, _ = self.attend(asked, seen, seen, key_padding_mask=~is_given, need_weights=False)
         style: Tensor = read + self.give(read)
         return style
+
+
+def load_network() -> Drawer:
+    """Build the network with its packaged weights."""
+    drawer = Drawer()
+    kept = load_file(Path(__file__).parent / "model.safetensors")
+    kept["style.weight"] = kept["no_style"].unsqueeze(0)
+    drawer.load_state_dict({name: tensor.float() for name, tensor in kept.items()})
+    return drawer
 
 
 def _patches(pictures: Tensor) -> Tensor:

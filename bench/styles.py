@@ -1,0 +1,278 @@
+"""Styles learned from a few letters, beside copying the nearest font and other baselines.
+
+    python -m bench.styles FOLDER --output docs/results/styles.json
+
+FOLDER is that of `bench.glyphs.corpus`. Half of the far fonts are to work with; the other half was
+scored once (`--half shut`).
+"""
+
+import argparse
+import hashlib
+import io
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from skimage.metrics import structural_similarity
+
+from bench.glyphs.corpus import Corpus, distances_of
+from bench.glyphs.judge import Judge, scaled, train_judge
+from cog_adapt import Adapter, Example, ModelRunner, Recipe, RunnerSettings
+from examples.diffusion.drawing import DrawOptions
+from examples.diffusion.letters import TRIGGER
+from examples.diffusion.network import LETTERS
+from examples.diffusion.task import Letters
+
+GIVEN = {4: "HOae", 8: "HOAnageR", 16: "HOAnageRSMbdtks3"}
+LEARNED = {"learned style": "head", "LoRA and style": "lora"}
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Case:
+    """A font, the letters that are given, and a seed."""
+
+    font: int
+    given: int
+    seed: int
+
+    @property
+    def places(self) -> list[int]:
+        """Positions of the given letters."""
+        return [LETTERS.index(letter) for letter in GIVEN[self.given]]
+
+    @property
+    def rest(self) -> list[int]:
+        """Positions of the letters that are drawn and judged."""
+        return [place for place in range(len(LETTERS)) if place not in self.places]
+
+
+class Bench:
+    """Draws cases in every way.
+
+    Args:
+        corpus: the fonts.
+        runner: the model.
+        recipe: of what is learned, but for method and seed.
+    """
+
+    def __init__(self, corpus: Corpus, runner: ModelRunner, recipe: Callable[..., Recipe]) -> None:
+        self._corpus, self._runner, self._recipe = corpus, runner, recipe
+        self._task = Letters()
+
+    def ways(self, case: Case) -> dict[str, tuple[np.ndarray, float]]:
+        """Return for each way the drawn letters, uint8 [letters, 32, 32], and its CPU seconds."""
+        given = self._examples(case.font, case.places)
+        nearest = int(self._corpus.nearest[case.font])
+        everything = self._examples(nearest, [*range(len(LETTERS))])
+        ways: dict[str, Callable[[], np.ndarray]] = {
+            "nearest font, copied": lambda: self._corpus.letters[nearest][case.rest],
+            "base without a style": lambda: self._draw(case, None),
+            "base in the nearest font's style": lambda: self._learn(case, everything, None),
+            "style as it is read": lambda: self._learn(case, given, None),
+        }
+        for name, method in LEARNED.items():
+            ways[name] = partial(self._learn, case, given, method)
+        found = {}
+        for name, way in ways.items():
+            began = time.process_time()
+            found[name] = (way(), time.process_time() - began)
+        return found
+
+    def _examples(self, font: int, places: Sequence[int]) -> list[Example]:
+        letters = self._corpus.letters[font]
+        return [
+            Example({"letter": LETTERS[place], "picture": _png(letters[place])}, TRIGGER)
+            for place in places
+        ]
+
+    def _learn(self, case: Case, given: list[Example], method: str | None) -> np.ndarray:
+        recipe = self._recipe(
+            method=method or "head", seed=case.seed, stop_after=None if method else 0
+        )
+        return self._draw(case, self._runner.adapt(given, recipe).adapter)
+
+    def _draw(self, case: Case, adapter: Adapter | None) -> np.ndarray:
+        text = "".join(LETTERS[place] for place in case.rest)
+        options = DrawOptions(seed=case.seed, form="raw")
+        return np.asarray(self._runner.predict([text], adapter, options=options)[0])
+
+
+def _png(letter: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(255 - letter).save(file, "PNG")
+    return file.getvalue()
+
+
+class Scores:
+    """Judges drawn letters against a font's own.
+
+    Args:
+        corpus: the fonts.
+        judge: reads letters.
+        fonts: among which the right one is ranked.
+    """
+
+    def __init__(self, corpus: Corpus, judge: Judge, fonts: Sequence[int]) -> None:
+        self._corpus, self._judge, self._fonts = corpus, judge, [*fonts]
+
+    def rows_of(
+        self, case: Case, ways: dict[str, tuple[np.ndarray, float]]
+    ) -> list[dict[str, Any]]:
+        """Return the scores of each way that `Bench.ways` drew."""
+        about = {
+            "font": str(self._corpus.names[case.font]),
+            "given": case.given,
+            "seed": case.seed,
+        }
+        return [
+            {"way": name, **about, **self.of(case, drawn), "CPU seconds": seconds}
+            for name, (drawn, seconds) in ways.items()
+        ]
+
+    def of(self, case: Case, drawn: np.ndarray) -> dict[str, float]:
+        """Return the distances to the truth, the share of letters read, and the font's rank."""
+        truth = self._corpus.letters[case.font][case.rest]
+        others = self._corpus.letters[self._fonts][:, case.rest]
+        away = distances_of(drawn[None], others)[0]
+        own = away[self._fonts.index(case.font)]
+        pairs = zip(truth, drawn, strict=True)
+        return {
+            "L1": float(own),
+            "SSIM": float(np.mean([structural_similarity(a, b, win_size=7) for a, b in pairs])),
+            "letters read": self._share_read(drawn, case.rest),
+            "the truth's letters read": self._share_read(truth, case.rest),
+            "rank": float(1 + (away < own).sum()),
+            "judge's distance": self._feature_distance(truth, drawn),
+        }
+
+    @torch.inference_mode()
+    def _share_read(self, letters: np.ndarray, places: Sequence[int]) -> float:
+        read = self._judge(scaled(letters)).argmax(1)
+        return float((read == torch.tensor(places)).float().mean())
+
+    @torch.inference_mode()
+    def _feature_distance(self, truth: np.ndarray, drawn: np.ndarray) -> float:
+        one, two = (self._judge.features(scaled(each)) for each in (truth, drawn))
+        return float(1 - torch.nn.functional.cosine_similarity(one, two).mean())
+
+
+def measured(folder: Path, asked: argparse.Namespace) -> tuple[dict[str, Any], Image.Image]:
+    """Draw and judge all cases; return the means by way and given letters, and a grid."""
+    corpus = Corpus.read(folder)
+    half = [int(font) for font in corpus.held_out[asked.half == "shut"][: asked.fonts]]
+    scores = Scores(corpus, _judge_of(folder, corpus), half)
+    cases = [Case(*each) for each in product(half, asked.given, range(asked.seeds))]
+    first = [Case(font, asked.given[0], 0) for font in half[:_SHOWN]]
+    rows: list[dict[str, Any]] = []
+    shown: list[np.ndarray] = []
+    with TemporaryDirectory() as scratch, _runner_in(scratch) as runner:
+        bench = Bench(corpus, runner, recipe_of(asked))
+        for case in cases:
+            ways = bench.ways(case)
+            rows += scores.rows_of(case, ways)
+            shown += [_strip(corpus.letters[case.font], case, ways)] * (case in first)
+    return {"cases": rows, "means": means_of(rows)}, Image.fromarray(np.concatenate(shown))
+
+
+def _runner_in(scratch: str) -> ModelRunner:
+    return ModelRunner(Letters(), RunnerSettings(device="cpu", weights_dir=Path(scratch)))
+
+
+def means_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the mean of each figure, and how often a way is nearer than the copied font."""
+    found = []
+    copied = {(r["font"], r["given"], r["seed"]): r for r in rows if "copied" in r["way"]}
+    for way, given in dict.fromkeys((row["way"], row["given"]) for row in rows):
+        own = [row for row in rows if (row["way"], row["given"]) == (way, given)]
+        names = [name for name in own[0] if name not in ("way", "font", "given", "seed")]
+        nearer = [
+            row["L1"] < (c := copied[row["font"], given, row["seed"]])["L1"]
+            and row["SSIM"] > c["SSIM"]
+            for row in own
+        ]
+        means = {name: round(float(np.mean([row[name] for row in own])), 4) for name in names}
+        found.append(
+            {
+                "way": way,
+                "given": given,
+                **means,
+                "both nearer than copied": round(float(np.mean(nearer)), 3),
+            }
+        )
+    return found
+
+
+def recipe_of(asked: argparse.Namespace) -> Callable[..., Recipe]:
+    """Return what makes the recipe of a method and a seed."""
+
+    def made(method: str, seed: int, stop_after: int | None) -> Recipe:
+        return Recipe(
+            method=method,
+            rank=asked.rank,
+            max_steps=asked.steps,
+            batch_size=8,
+            repeats=4,
+            learning_rate=asked.rate,
+            ema=asked.ema,
+            seed=seed,
+            stop_after=stop_after,
+        )
+
+    return made
+
+
+def _judge_of(folder: Path, corpus: Corpus) -> Judge:
+    """Return a judge that has seen no held-out font; it is kept in the folder."""
+    held = np.concatenate(corpus.held_out)
+    others = np.delete(corpus.letters, held, axis=0)
+    kept = folder / f"judge-{hashlib.sha256(others.tobytes()).hexdigest()[:8]}.pt"
+    judge = Judge(len(LETTERS))
+    if kept.exists():
+        judge.load_state_dict(torch.load(kept))
+        return judge.eval()
+    judge = train_judge(others, steps=1500)
+    torch.save(judge.state_dict(), kept)
+    return judge
+
+
+def _strip(truth: np.ndarray, case: Case, ways: dict[str, tuple[np.ndarray, float]]) -> np.ndarray:
+    """Return the truth and each way below it, black on white, the given letters left out."""
+    lines = [truth[case.rest], *(drawn for drawn, _ in ways.values())]
+    rows = [np.concatenate([*line[:30]], 1) for line in lines]
+    return 255 - np.concatenate([*rows, np.zeros((8, rows[0].shape[1]), np.uint8)])
+
+
+def main() -> None:
+    """Measure, and write figures and pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--half", choices=("work", "shut"), default="work")
+    parser.add_argument("--fonts", type=int, default=40)
+    parser.add_argument("--given", type=int, nargs="+", default=[8, 4, 16], choices=GIVEN)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--rank", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--ema", type=float, default=0.9)
+    parser.add_argument("--output", type=Path)
+    asked = parser.parse_args()
+    found, grid = measured(asked.folder, asked)
+    for row in found["means"]:
+        print(json.dumps(row))
+    if asked.output:
+        asked.output.write_text(json.dumps(found, indent=1) + "\n")
+        grid.save(asked.output.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()

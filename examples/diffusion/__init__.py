@@ -1,0 +1,1 @@
+"""Pictures: a flow-matching transformer draws letters in the style of a few that are given."""

@@ -1,0 +1,205 @@
+"""Letters on the packaged weights: what is learned and drawn, and what is refused."""
+
+import asyncio
+import base64
+import io
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageOps
+
+from cog_adapt import (
+    Example,
+    InputError,
+    ModelRunner,
+    Query,
+    Recipe,
+    RunnerSettings,
+    read_examples,
+)
+from examples.diffusion.drawing import DrawOptions
+from examples.diffusion.letters import TRIGGER, letter_of, letters_of, pixels_of, set_text
+from examples.diffusion.tars import packed, unpacked
+from examples.diffusion.task import Letters
+
+FEW = Recipe(max_steps=2, batch_size=8, repeats=2, learning_rate=1e-3)
+RAW = DrawOptions(steps=2, form="raw")
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    settings = RunnerSettings(device="cpu", weights_dir=tmp_path_factory.mktemp("weights"))
+    with ModelRunner(Letters(), settings) as runner:
+        yield runner
+
+
+def bar(width=3, kind="PNG", ink=0, paper=255, side=32):
+    """Draw an I, and return its file."""
+    picture = Image.new("L", (side, side), paper)
+    left = (side - width) // 2
+    ImageDraw.Draw(picture).rectangle((left, 3, left + width - 1, 22), fill=ink)
+    return saved(picture, kind)
+
+
+def saved(picture, kind="PNG", **more):
+    file = io.BytesIO()
+    picture.save(file, kind, **more)
+    return file.getvalue()
+
+
+def examples(width):
+    return [Example({"letter": letter, "picture": bar(width)}, TRIGGER) for letter in "Il1"]
+
+
+def uri(content):
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+
+def test_the_self_test_passes(runner):
+    assert runner.self_test().passed
+
+
+def test_a_style_is_learned_and_drawn_and_repeats_bit_for_bit(runner):
+    thick, again = (runner.adapt(examples(9), FEW).adapter for _ in range(2))
+    assert thick.id == again.id
+    thin = runner.adapt(examples(2), FEW).adapter
+    drawn = [runner.predict(["Il"], each, options=RAW)[0] for each in (thick, again, thin)]
+    assert (drawn[0] == drawn[1]).all()
+    assert drawn[0].shape == (2, 32, 32)
+    assert drawn[0].mean() > 1.5 * drawn[2].mean()
+    (other,) = runner.predict(["Il"], thick, options=DrawOptions(steps=2, form="raw", seed=1))
+    assert (drawn[0] != other).any()
+
+
+def test_texts_of_several_adapters_share_a_forward_and_get_what_they_get_alone(runner):
+    made = [runner.adapt(examples(width), FEW).adapter for width in (2, 5, 9)]
+    texts = ("Hb", "a", "Xyz")
+    alone = [runner.predict([t], a, options=RAW)[0] for t, a in zip(texts, made, strict=True)]
+
+    async def together():
+        asked = (Query([t], a, options=RAW) for t, a in zip(texts, made, strict=True))
+        return await asyncio.gather(*(runner.predict_async(query) for query in asked))
+
+    for _ in range(2):  # the first shared forward is compared with each adapter's own
+        for (drawn,), expected in zip(asyncio.run(together()), alone, strict=True):
+            assert np.abs(drawn.astype(int) - expected).max() <= 1
+
+
+def test_the_base_draws_without_examples_and_guidance_moves_away_from_no_style(runner):
+    (plain,) = runner.predict(["A"], options=RAW)
+    adapter = runner.adapt(examples(9), FEW).adapter
+    drawn = [
+        runner.predict(["A"], adapter, options=DrawOptions(steps=2, form="raw", guidance=weight))[0]
+        for weight in (0.0, 1.0, 2.0)
+    ]
+    away = [np.abs(each.astype(int) - drawn[0]).mean() for each in drawn]
+    assert plain.shape == (1, 32, 32)
+    assert 0 < away[1] < away[2]
+
+
+def test_previews_come_before_the_picture(runner):
+    options = DrawOptions(steps=6, previews=2, height=64)
+
+    async def pieces():
+        return [each async for each in runner.generate_async(Query(["No 7"], options=options))]
+
+    found = asyncio.run(pieces())
+    assert len(found) == 3
+    sizes = {Image.open(io.BytesIO(base64.b64decode(each.split(",")[1]))).size for each in found}
+    assert all(height == 64 for _, height in sizes)
+
+
+@pytest.mark.parametrize("form", ["png", "webp", "jpg"])
+def test_a_picture_has_the_format_that_is_asked(runner, form):
+    (picture,) = runner.predict(["ab\ncd"], options=DrawOptions(steps=1, form=form, height=40))
+    head, _, content = picture.partition(",")
+    image = Image.open(io.BytesIO(base64.b64decode(content)))
+    assert image.format.lower() in head
+    assert image.height == 80
+
+
+def test_light_ink_on_dark_paper_is_the_same_letter():
+    dark, light = pixels_of(bar()), pixels_of(bar(ink=255, paper=0))
+    assert np.allclose(dark, light)
+    assert (dark.min(), dark.max()) == (-1, 1)
+
+
+def test_a_transparent_and_a_turned_picture_are_seen_as_they_are_meant():
+    picture = Image.open(io.BytesIO(bar(side=64)))
+    clear = Image.merge("LA", (picture, ImageOps.invert(picture)))
+    assert np.allclose(pixels_of(saved(clear)), pixels_of(bar(side=64)), atol=0.02)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by a quarter
+    turned = saved(picture.rotate(90).convert("RGB"), "JPEG", quality=100, exif=exif)
+    assert np.abs(pixels_of(turned) - pixels_of(bar(side=64))).mean() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Straße", "the prompt has 'ß', which the base cannot draw"),
+        ("", "the prompt has 0 letters"),
+        ("a" * 65, "the prompt has 65 letters; give 1 to 64"),
+        ("\u202e\u0000", "which the base cannot draw"),
+    ],
+)
+def test_a_text_that_cannot_be_drawn_is_refused(runner, text, said):
+    with pytest.raises(InputError, match=said):
+        letters_of(text)
+    with pytest.raises(InputError):
+        runner.predict([text], options=RAW)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"caption": "AB", "image": uri(bar())}, "the caption 'AB' is no letter"),
+        ({"image": uri(bar())}, "the caption '' is no letter"),
+        ({"caption": "A", "image": "http://host/a.png"}, "is not fetched"),
+        ({"caption": "A", "image": uri(bar()[:60])}, "cannot be read"),
+        ({"caption": "A"}, "is no picture"),
+    ],
+)
+def test_a_row_that_is_no_letter_is_refused(row, said):
+    with pytest.raises(InputError, match=said):
+        Letters().decode_input(Letters().example(row).input)
+
+
+def test_an_empty_picture_is_refused():
+    with pytest.raises(InputError, match="shows no letter"):
+        pixels_of(bar(ink=250))
+
+
+def test_a_flat_zip_names_its_letters_by_file_or_caption(tmp_path):
+    path = tmp_path / "letters.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (("A.png", bar()), ("small_a.png", bar()), ("x.png", bar())):
+            archive.writestr(name, content)
+        archive.writestr("x.txt", "7\n")
+    found = read_examples(path, Letters().example)
+    assert [each.input["letter"] for each in found.examples] == ["A", "a", "7"]
+
+
+def test_a_line_is_as_high_as_asked_and_a_space_is_wide():
+    letters = np.full((2, 32, 32), -1.0)
+    letters[:, 5:25, 12:20] = 1
+    close, apart = set_text("II", letters, 64), set_text("I I", letters, 64)
+    assert close.height == apart.height == 64
+    assert apart.width > close.width
+
+
+def test_a_caption_is_stripped():
+    assert letter_of({"caption": " g\n"}) == "g"
+
+
+def test_a_tar_holds_an_adapter_and_gives_it_back(tmp_path):
+    weights = tmp_path / "a.safetensors"
+    weights.write_bytes(b"an adapter")
+    assert unpacked(packed(weights)).read_bytes() == b"an adapter"
+    assert unpacked(weights) == weights
+    with tarfile.open(tmp_path / "b.tar", "w") as archive:
+        archive.add(weights, "output/other.safetensors")
+    with pytest.raises(InputError, match=r"the .tar has no lora.safetensors"):
+        unpacked(tmp_path / "b.tar")
