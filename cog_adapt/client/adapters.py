@@ -14,7 +14,7 @@ from cog_adapt.client.errors import error_of
 from cog_adapt.client.files import open_file, target_of, writing
 from cog_adapt.client.transport import Blocking, blocking, iterating
 
-Format = Literal["safetensors", "peft", "receipt"]
+Format = Literal["safetensors", "peft", "diffusers", "kohya", "receipt"]
 _PAGE = "1000"
 _SLOW = httpx2.Timeout(30.0, read=300.0)  # s; the server may write the file first
 _BINARY = {"Content-Type": "application/octet-stream"}

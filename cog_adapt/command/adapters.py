@@ -29,8 +29,8 @@ _Reference = Annotated[str, typer.Argument(metavar="ADAPTER", help="An id, a nam
 _Whole = Annotated[bool, typer.Option("--json", help="Print all metadata as JSON.")]
 _Output = Annotated[Path, typer.Option("--output", "-o", help="A file, or a folder.")]
 _Format = Annotated[
-    Literal["safetensors", "peft"],
-    typer.Option("--format", help="This project's file, or a .zip of PEFT's two."),
+    Literal["safetensors", "peft", "diffusers", "kohya"],
+    typer.Option("--format", help="This project's file, a .zip of PEFT's two, or a LoRA file."),
 ]
 
 

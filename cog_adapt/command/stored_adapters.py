@@ -61,8 +61,8 @@ class StoredAdapters:
         owner: str | None = None,
     ) -> Path:
         """Write an adapter to a file, whole or not at all."""
-        if format == "peft":
-            raise InputError("PEFT's format needs the model: name a server with --url.")
+        if format in ("peft", "diffusers", "kohya"):
+            raise InputError(f"the format {format} needs the model: name a server with --url.")
         found = self.get(reference, owner=owner)
         is_receipt = format == "receipt"
         content = self._receipt(found) if is_receipt else self._adapter(found)

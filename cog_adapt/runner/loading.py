@@ -1,4 +1,4 @@
-"""Loads a model on its thread, and connects it with the scheduler and the store."""
+"""Loads a model on its thread, and connects it with the scheduler, the store and the formats."""
 
 import logging
 import time
@@ -10,7 +10,10 @@ from cog_adapt.runner.devices.waiting_threads import watch_cores
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
+from cog_adapt.runner.storage.adapter_files import AdapterFiles
 from cog_adapt.runner.storage.known import Watcher
+from cog_adapt.runner.storage.lora_files import LoRAFiles
+from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task.errors import named
 from cog_adapt.runner.task.task import Task
@@ -52,3 +55,15 @@ def load(
     scheduler.explain = lambda error: named(task, model.base.explained(error))
     store.watch(_forgetting(scheduler, model))
     return model
+
+
+def files_of(task: Task, model: LoadedModel) -> AdapterFiles:
+    """Return the formats in which a model's adapters are written and read."""
+    base = model.base
+    peft = PeftFormat(
+        template=base.template,
+        base=base.digest,
+        head=task.head,
+        labels=tuple(task.labels(())),
+    )
+    return AdapterFiles(model.predictions.modules.checked, peft, LoRAFiles(peft))

@@ -6,6 +6,7 @@ adapters with CPU tensors, and reports.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.known.adaptation_cache import AdaptationCache
-from cog_adapt.runner.loading import load
+from cog_adapt.runner.loading import files_of, load
 from cog_adapt.runner.model.adaptation_memory import held_adaptations
 from cog_adapt.runner.model.growing_answers import OnEnd
-from cog_adapt.runner.model.loaded_model import Adaptation, LoadedModel
+from cog_adapt.runner.model.loaded_model import Adaptation
 from cog_adapt.runner.model.query_runner import Pieces, QueryRunner
 from cog_adapt.runner.modules.adapters import Adapter, read_weights
 from cog_adapt.runner.scheduling.admission import Admission
@@ -28,9 +29,9 @@ from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.scheduling.tickets import Ticket
 from cog_adapt.runner.selftest.report import SelfTestReport
 from cog_adapt.runner.selftest.run import run_again, run_at_start
+from cog_adapt.runner.storage.adapter_files import AdapterFiles
 from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.checkpoint_folder import checkpoints_in, folder_of
-from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import store_of
 from cog_adapt.runner.task.decoding import check_decoding
 from cog_adapt.runner.task.task import Task
@@ -125,14 +126,17 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         parts = (served, self._admission, self._queries.growing, self.store, self.cache)
         return {name: value for part in parts for name, value in part.gauges().items()}
 
+    @cached_property
+    def files(self) -> AdapterFiles:
+        """The formats in which adapters of this base are written and read."""
+        return files_of(self.task, self.model)
+
     @property
     def adapters(self) -> Adapters:
         """The adapters of all owners, for a server's routes."""
-        model = self.model
         return Adapters(
             store=self.store,
-            check=model.predictions.modules.checked,
-            peft=_peft_format(self.task, model),
+            files=self.files,
             forget=self.cache.forget,
             reading=self.reading.read,
             pause_unless=self.scheduler.pause.unless,
@@ -248,11 +252,6 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             examples, recipe or Recipe(), begin=begin, checkpoints=states, kept=kept
         )
         return self._admission.submit(kept.guarding(work) if kept else work, owner)
-
-
-def _peft_format(task: Task, model: LoadedModel) -> PeftFormat:
-    base, labels = model.base, tuple(task.labels(()))
-    return PeftFormat(template=base.template, base=base.digest, head=task.head, labels=labels)
 
 
 def _steps_only(on_step: OnStep | None) -> Callable[[object], None] | None:

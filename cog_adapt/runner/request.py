@@ -41,6 +41,9 @@ class Request:
         fresh: begin anew even if an adapter of a part of the examples is known.
         options: the request's own parameters, of the class of `Task.options`.
         deterministic: answer independently of other requests, bit for bit (see `Query`).
+        lora_scale: how strongly the LoRA pairs of the adapter that answers count.
+        extra_lora: a second adapter, like `adapter`, whose LoRA pairs are added.
+        extra_lora_scale: how strongly those count.
     """
 
     inputs: Sequence[Any] = ()
@@ -54,6 +57,9 @@ class Request:
     fresh: bool = False
     options: Any = None
     deterministic: bool = False
+    lora_scale: float = 1.0
+    extra_lora: str = ""
+    extra_lora_scale: float = 1.0
 
 
 def is_large(request: Request) -> bool:

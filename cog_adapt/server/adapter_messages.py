@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 AdapterAction = Literal["describe", "export", "take", "change", "remove", "forget", "note"]
-AdapterFormat = Literal["safetensors", "peft", "receipt"]
+AdapterFormat = Literal["safetensors", "peft", "diffusers", "kohya", "receipt"]
 AdapterFault = Literal["not found", "input", "storage", "unavailable", "unknown"]
 LEASE_SECONDS: Final = 10.0  # how long a server serves adapters without news of other servers
 

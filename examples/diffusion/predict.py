@@ -37,6 +37,13 @@ class Predictor(BaseRunner):
         ),
         adapter: str = Input(description="The id of an earlier adapter", default=""),
         replicate_weights: Path | None = Input(description="An adapter's file", default=None),
+        lora_scale: float = Input(
+            description="How strongly it counts; 0: its style alone", default=1.0, ge=-1.0, le=2.0
+        ),
+        extra_lora: str = Input(description="The id of a second adapter", default=""),
+        extra_lora_scale: float = Input(
+            description="How strongly the second counts", default=1.0, ge=-1.0, le=2.0
+        ),
         steps: int = Input(description="Steps of learning at most", default=100, ge=1, le=2000),
         lora_rank: int = Input(description="Of what is learned", default=8, ge=1, le=64),
         seed: int | None = Input(description="Of the noise; empty: drawn", default=None, ge=0),
@@ -66,6 +73,9 @@ class Predictor(BaseRunner):
             adapter=adapter,
             weights=unpacked(replicate_weights) if replicate_weights else None,
             recipe=replace(RECIPE, rank=lora_rank, max_steps=steps),
+            lora_scale=lora_scale,
+            extra_lora=extra_lora,
+            extra_lora_scale=extra_lora_scale,
         )
         for number in range(num_outputs):
             drawn = replace(request, options=replace(options, seed=seed + number))

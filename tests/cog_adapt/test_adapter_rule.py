@@ -15,6 +15,7 @@ from cog_adapt.adapter_rule import OPERATOR, Asker, SeveralOwners, choose, may_u
 from cog_adapt.command.stored_adapters import StoredAdapters
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, InputError
+from cog_adapt.runner.modules.adapters import load_adapter
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.requests.find_adapter import find_adapter
 from cog_adapt.runner.storage.catalog import Adapters
@@ -170,12 +171,12 @@ def test_a_prediction_that_names_one(store, asker, reference, meant):
     request = Request(adapter=spelled(reference))
     if meant == SEVERAL:
         with pytest.raises(InputError, match=r"is of several owners: .*Name one by its id"):
-            find_adapter(request, store, asker, check=lambda adapter: adapter)
+            find_adapter(request, store, asker, read=load_adapter)
     elif meant is None:
         with pytest.raises(AdapterNotFound, match="is not known here"):
-            find_adapter(request, store, asker, check=lambda adapter: adapter)
+            find_adapter(request, store, asker, read=load_adapter)
     else:
-        found = find_adapter(request, store, asker, check=lambda adapter: adapter)
+        found = find_adapter(request, store, asker, read=load_adapter)
         assert found is not None
         assert found.id == adapter_of(ADAPTERS[meant][1]).id
 

@@ -1,7 +1,7 @@
 """Inference: the base and adapters answer inputs. Model thread only; takes no gradient."""
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -9,6 +9,7 @@ from torch import nn
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.served_adapters import ReadyAdapter
 from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.modules.blend import Blend
 from cog_adapt.runner.task.decoding import encoded
 from cog_adapt.runner.task.input_sizes import portions
 from cog_adapt.runner.task.task import Batch, Task, on_device
@@ -28,6 +29,7 @@ class Query:
         owner: the asker; work prepared for one owner must not make another's answers faster.
         deterministic: whether it runs alone, in ticks that depend on its inputs alone, so that an
             equal question has an equal answer bit for bit, whatever runs beside it.
+        blend: how strongly the adapter's LoRA pairs count, and those of a second one.
     """
 
     inputs: Sequence[Any]
@@ -36,6 +38,12 @@ class Query:
     options: Any = None
     owner: str = ""
     deterministic: bool = False
+    blend: Blend = Blend()
+
+    @property
+    def blended(self) -> "Query":
+        """The same query to the adapter that its blend makes."""
+        return replace(self, adapter=self.blend.of(self.adapter), blend=Blend())
 
 
 @dataclass(frozen=True)

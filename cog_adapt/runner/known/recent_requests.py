@@ -56,7 +56,8 @@ def request_digest(request: Request) -> str | None:
 def _inputs_digest(request: Request) -> str | None:
     if len(request.inputs) > _MOST_ANSWERS:
         return None
-    return _digest([[*request.inputs], repr(request.options), request.deterministic])
+    blend = [request.lora_scale, request.extra_lora, request.extra_lora_scale]
+    return _digest([[*request.inputs], repr(request.options), request.deterministic, blend])
 
 
 def _digest(said: object) -> str | None:

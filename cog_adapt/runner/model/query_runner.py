@@ -48,6 +48,7 @@ class QueryRunner:
 
     def answer(self, query: Query) -> list[Any]:
         """Answer each input (InputError or WeightsError if the query does not fit the model)."""
+        query = query.blended
         check_characters(self._task, query.inputs)
         check_decoding(self._task, query.inputs)
         parts = map(self.decoder.decoded, self.decoder.portions(query))
@@ -57,6 +58,7 @@ class QueryRunner:
 
     async def answer_async(self, query: Query) -> list[Any]:
         """Answer as `answer` does, from an event loop."""
+        query = query.blended
         check_characters(self._task, query.inputs)
         await self.decoder.check_async(query.inputs)
         answers: list[Any] = []
@@ -71,7 +73,7 @@ class QueryRunner:
     async def stream(self, query: Query, on_end: OnEnd | None = None) -> Pieces:
         """Yield an answer's pieces, then call `on_end` with `Generation.facts`; leaving cancels."""
         check_characters(self._task, query.inputs)
-        query = await self.decoder.whole_decoded(query)
+        query = await self.decoder.whole_decoded(query.blended)
         async with aclosing(self.growing.stream(query, on_end)) as pieces:
             async for piece in pieces:
                 yield piece

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from cog_adapt.runner.data.files import ZIP_MARK, read_bytes, write_whole
+from cog_adapt.runner.data.files import ZIP_MARK, write_whole
 from cog_adapt.runner.errors import WeightsError
 from gradient_check.phases.census import checksums
 from gradient_check.phases.lora import LORA_A
@@ -202,16 +202,6 @@ def metadata_of(content: bytes) -> dict[str, str]:
     header = json.loads(content[_LENGTH_BYTES : _LENGTH_BYTES + length])
     metadata: dict[str, str] = header.get("__metadata__", {})
     return metadata
-
-
-def read_adapter(path: Path) -> Adapter:
-    """Read the adapter in a caller's file.
-
-    Raises:
-        InputError: the file cannot be read, or is too big.
-        WeightsError: the file is no adapter.
-    """
-    return adapter_from_bytes(read_bytes(path, MOST_ADAPTER_BYTES, "the file"), "the file")
 
 
 def header_of(path: Path) -> tuple[dict[str, Any], int]:

@@ -20,7 +20,7 @@ from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request, is_large, read_request_examples
 from cog_adapt.runner.requests.early_answer import EarlyAnswer
-from cog_adapt.runner.requests.find_adapter import begin_of, find_adapter
+from cog_adapt.runner.requests.find_adapter import begin_of, find_adapter, find_blend
 from cog_adapt.runner.requests.labels import check_scores, settle_labels
 from cog_adapt.runner.requests.learning import learn
 from cog_adapt.runner.requests.plan import AdaptationRequest, Plan, plan, plan_known
@@ -155,18 +155,19 @@ def _read_parts(runner: ModelRunner, request: Request, asker: Asker) -> _Asked:
     if request.deterministic:
         require_repeatable(runner.precision.device)
     owner = asker.owner
+    blend = find_blend(request, runner.store, asker)
     again = _read_again(runner, request, owner)
     if again is not None:
-        return again
+        return replace(again, query=replace(again.query, blend=blend))
     task = runner.task
-    fits = runner.model.predictions.modules.checked
-    named = find_adapter(request, runner.store, asker, check=fits)
+    named = find_adapter(request, runner.store, asker, read=runner.files.read)
     examples = read_request_examples(request, task)
     check_decoding(task, request.inputs, examples.examples)
     labels = settle_labels(task, request=request, examples=examples, named=named)
     adapter = named or _fitting(runner.default, labels)
     check_scores(task, request, adapter.labels if adapter else labels)
     query = _query(request, adapter=adapter, labels=labels, owner=owner)
+    query = replace(query, blend=blend)
     if not examples.examples:
         return _Asked(query, None, examples)
     wanted = AdaptationRequest(

@@ -1,17 +1,20 @@
 """Finds the adapter that a request refers to, and the start of its adaptation."""
 
 from collections.abc import Callable, Hashable
+from pathlib import Path
 
 from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.adaptation.first_tensors import labels_to_learn, part_of
 from cog_adapt.runner.adaptation.methods import continuing
 from cog_adapt.runner.data.examples import ExampleSet
 from cog_adapt.runner.errors import InputError, WeightsError
-from cog_adapt.runner.modules.adapters import Adapter, read_adapter
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.modules.blend import Blend
 from cog_adapt.runner.request import URL, Request, fetched
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task.task import Task
 
+_MOST_SCALE = 100
 _SHOWN = 80
 _SHOWN_LABELS = 5
 
@@ -21,7 +24,7 @@ def find_adapter(
     store: AdapterStore,
     asker: Asker,
     *,
-    check: Callable[[Adapter], Adapter],
+    read: Callable[[Path], Adapter],
 ) -> Adapter | None:
     """Find the adapter that a request names or sends as a file; None if it has neither.
 
@@ -32,7 +35,7 @@ def find_adapter(
         request: may name an adapter, or bring one.
         store: the named ones.
         asker: whose request it is.
-        check: returns a sent adapter that fits the base, and refuses others (WeightsError).
+        read: reads a sent file whose adapter fits the base, and refuses others (WeightsError).
 
     Raises:
         InputError: the adapter is unknown, or the file is no adapter of this base.
@@ -46,10 +49,39 @@ def find_adapter(
             "file or a URL as `weights`."
         )
     if request.weights:
-        return _sent_adapter(request.weights, check)
+        return _sent_adapter(request.weights, read)
     if not request.adapter:
         return None
     return store.get(request.adapter, asker.owner, sees_all=asker.sees_all)
+
+
+def find_blend(request: Request, store: AdapterStore, asker: Asker) -> Blend:
+    """Find the second adapter of a request, and how strongly both count.
+
+    Raises:
+        InputError: the second adapter is unknown, has no LoRA pairs, or has nothing to be added to;
+            or a scale is out of bounds.
+        WeightsError: the stored adapter is damaged.
+    """
+    for name in ("lora_scale", "extra_lora_scale"):
+        scale = getattr(request, name)
+        if not abs(scale) <= _MOST_SCALE:
+            raise InputError(f"`{name}` is {scale}; it lies in ±{_MOST_SCALE}. Send less.")
+    extra = None
+    if request.extra_lora:
+        sources = (request.adapter, request.weights, request.examples, request.examples_file)
+        if not any(sources):
+            raise InputError(
+                "`extra_lora` is added to an adapter, but the request has none. Send it as "
+                "`adapter`."
+            )
+        extra = store.get(request.extra_lora, asker.owner, sees_all=asker.sees_all)
+        if extra.rank is None:
+            raise InputError(
+                f"`extra_lora` {request.extra_lora[:_SHOWN]!r} has no LoRA pairs (its method is "
+                f"{extra.method!r}), so there is nothing to add. Name another adapter."
+            )
+    return Blend(request.lora_scale, extra, request.extra_lora_scale)
 
 
 def begin_of(
@@ -78,8 +110,8 @@ def begin_of(
     return part_of(adapter, [*asked], task.head)
 
 
-def _sent_adapter(weights: object, check: Callable[[Adapter], Adapter]) -> Adapter:
+def _sent_adapter(weights: object, read: Callable[[Path], Adapter]) -> Adapter:
     try:
-        return check(read_adapter(fetched(weights)))
+        return read(fetched(weights))
     except (InputError, WeightsError) as error:
         raise InputError(f"`weights`: {error}") from error

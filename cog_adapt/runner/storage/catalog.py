@@ -4,7 +4,6 @@ Every method may be called on any thread, also while predictions run.
 """
 
 import json
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,16 @@ from typing import Any
 from cog_adapt.adapter_metadata import AdapterMetadata
 from cog_adapt.runner.data.files import write_whole
 from cog_adapt.runner.errors import InputError, WeightsError
-from cog_adapt.runner.modules.adapters import Adapter, read_adapter
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.storage.adapter_files import AdapterFiles
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.known import Watcher
-from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 
 Reading = Callable[[str, Callable[[], Adapter]], Adapter]
 """Reads a file for an owner, in turn with other reads."""
 
-FORMATS = ("safetensors", "peft", "receipt")
+FORMATS = ("safetensors", "peft", "diffusers", "kohya", "receipt")
 _SHOWN = 80
 
 
@@ -30,27 +29,24 @@ class Adapters:
 
     Args:
         store: of the adapters.
-        check: returns an adapter that fits the runner's base, and refuses others (WeightsError).
-        peft: PEFT's format for that base.
+        files: writes and reads the runner's adapters.
         forget: drops an owner's cached adaptations of one key, or, with None, of all.
         reading: reads an uploaded file on a thread of its own; without it the caller's thread
             reads.
         pause_unless: pauses adaptations while what it is given returns False.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a runner that adapters touch
+    def __init__(
         self,
         store: AdapterStore,
-        check: Callable[[Adapter], Adapter],
-        peft: PeftFormat,
+        files: AdapterFiles,
         forget: Callable[[str, str | None], None],
         reading: Reading = lambda _owner, read: read(),
         pause_unless: Callable[[Callable[[], bool]], None] = lambda _may_advance: None,
     ) -> None:
         self._pause_unless = pause_unless
         self._store = store
-        self._check = check
-        self._peft = peft
+        self._files = files
         self._forget = forget
         self._reading = reading
 
@@ -59,7 +55,7 @@ class Adapters:
         return [known.to_json() for known in self._store.describe(owner)]
 
     def export(self, owner: str, adapter_id: str, format: str, folder: Path) -> Path:
-        """Write an adapter into a folder: safetensors, a .zip of PEFT's two files, or its receipt.
+        """Write an adapter into a folder in one of `FORMATS`; a receipt is its description.
 
         Raises:
             InputError: the format is unknown or cannot hold the adapter's method, or there is no
@@ -77,9 +73,9 @@ class Adapters:
             write_whole(path, json.dumps(self._receipt(owner, adapter_id), indent=1).encode())
             return path
         adapter = self._store.peek(adapter_id, owner)
-        is_peft = format == "peft"
-        path = folder / f"{adapter.id}.{'zip' if is_peft else 'safetensors'}"
-        write_whole(path, self._peft.write(adapter) if is_peft else adapter.to_bytes())
+        content, ending = self._files.write(adapter, format)
+        path = folder / f"{adapter.id}.{ending}"
+        write_whole(path, content)
         return path
 
     def _receipt(self, owner: str, adapter_id: str) -> Mapping[str, Any]:
@@ -95,22 +91,18 @@ class Adapters:
         return decision.receipt
 
     def take(self, owner: str, path: Path) -> dict[str, Any]:
-        """Store the adapter of an uploaded file, in this format or PEFT's, and return its metadata.
+        """Store the adapter of an uploaded file in any format, and return its metadata.
 
         Raises:
             InputError: the file is no adapter of this base; the message says why.
             StoreError: the disk, or its budget, is full.
         """
         try:
-            adapter = self._reading(owner, lambda: self._read(path))
+            adapter = self._reading(owner, lambda: self._files.read(path))
         except WeightsError as error:
             raise InputError(str(error)) from error
         self._store.put(adapter, owner)
         return self._store.known(adapter.id, owner).to_json()
-
-    def _read(self, path: Path) -> Adapter:
-        is_peft = zipfile.is_zipfile(path)
-        return self._check(self._peft.read(path) if is_peft else read_adapter(path))
 
     def change(self, owner: str, adapter_id: str, changes: Mapping[str, object]) -> dict[str, Any]:
         """Change name, notes, expires_at, pinned or shared; return the metadata.

@@ -97,14 +97,21 @@ class PeftFormat:
         tensors = {n: t.float() if _leaf(n) in _LEAVES else t for n, t in tensors.items()}
         ranks = {_path(n): len(t) for n, t in tensors.items() if _leaf(n) == LORA_A and t.numel()}
         scales = read_scales(config, ranks)
-        about = _header(metadata_of(content))
+        about = header_of_file(metadata_of(content))
         return Adapter(
             tensors=tensors,
-            labels=tuple(about.get("labels") or self._labels(tensors)),
+            labels=tuple(about.get("labels") or self.labels_of(tensors)),
             method=about.get("method") or ("lora" if ranks else "head"),
             base=about.get("base") or self.base,
             scales={path: scale for path, scale in scales.items() if scale != SCALE},
         )
+
+    def labels_of(self, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+        """Return names for the rows of a head from a file that stores no labels."""
+        rows = [t.shape[0] for n, t in tensors.items() if re.fullmatch(self.head, n) and t.dim()]
+        if not rows or len(self.labels) == rows[0]:
+            return self.labels
+        return tuple(f"label_{number}" for number in range(rows[0]))
 
     def _saved(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return whole modules, as PEFT stores modules; the base gives what the adapter lacks."""
@@ -125,13 +132,6 @@ class PeftFormat:
                 f"PEFT has no format for {foreign[0]}, which is no parameter. Ask for safetensors."
             )
         return whole | dict(tensors)
-
-    def _labels(self, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-        """Return names for the rows of a head that PEFT trained: PEFT stores no labels."""
-        rows = [t.shape[0] for n, t in tensors.items() if re.fullmatch(self.head, n) and t.dim()]
-        if not rows or len(self.labels) == rows[0]:
-            return self.labels
-        return tuple(f"label_{number}" for number in range(rows[0]))
 
 
 def _leaf(name: str) -> str:
@@ -160,7 +160,7 @@ def _ours(name: str) -> str:
     return short
 
 
-def _header(metadata: Mapping[str, str]) -> dict[str, Any]:
+def header_of_file(metadata: Mapping[str, str]) -> dict[str, Any]:
     """Return the header of one of this project's files; empty if PEFT wrote the file."""
     try:
         header = json.loads(metadata.get(FORMAT, "{}"))

@@ -14,6 +14,8 @@ from cog_adapt.server.errors import InvalidPath, InvalidRequest
 FORMATS: dict[str, tuple[str, str]] = {
     "safetensors": ("application/octet-stream", "safetensors"),
     "peft": ("application/zip", "zip"),
+    "diffusers": ("application/octet-stream", "safetensors"),
+    "kohya": ("application/octet-stream", "safetensors"),
     "receipt": ("application/json", "receipt.json"),
 }
 
@@ -56,5 +58,8 @@ Shared = Annotated[
 Format = Annotated[
     AdapterFormat,
     _read_choice("format", *FORMATS),
-    Query(description="This project's own file, PEFT's two in a .zip, or its receipt."),
+    Query(
+        description="This project's own file, PEFT's two in a .zip, a LoRA file of diffusers or "
+        "kohya (of image models alone), or its receipt."
+    ),
 ]

@@ -80,7 +80,8 @@ CHANGES = {
 UPLOAD = {
     "requestBody": {
         "required": True,
-        "description": "A safetensors file of this project, or PEFT's two files in a .zip.",
+        "description": "A safetensors file of this project, diffusers or kohya, or PEFT's two "
+        "files in a .zip.",
         "content": {"application/octet-stream": _BINARY},
     }
 }

@@ -103,7 +103,7 @@ class KeepingAdapters(Protocol):
         self,
         owner: str,
         adapter_id: str,
-        format: Literal["safetensors", "peft", "receipt"],
+        format: Literal["safetensors", "peft", "diffusers", "kohya", "receipt"],
         folder: Path,
     ) -> Path:
         """Write an adapter, or its receipt, into a folder; return the file."""

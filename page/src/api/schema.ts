@@ -1135,7 +1135,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description A safetensors file of this project, or PEFT's two files in a .zip. */
+        /** @description A safetensors file of this project, diffusers or kohya, or PEFT's two files in a .zip. */
         requestBody: {
             content: {
                 "application/octet-stream": string;
@@ -1575,8 +1575,8 @@ export interface operations {
             query?: {
                 /** @description Only adapters of this owner. */
                 owner?: string;
-                /** @description This project's own file, PEFT's two in a .zip, or its receipt. */
-                format?: "safetensors" | "peft" | "receipt";
+                /** @description This project's own file, PEFT's two in a .zip, a LoRA file of diffusers or kohya (of image models alone), or its receipt. */
+                format?: "safetensors" | "peft" | "diffusers" | "kohya" | "receipt";
             };
             header?: never;
             path: {

@@ -51,7 +51,7 @@ def test_one_is_written_to_a_file_and_removed(settings, folder, tmp_path):
     stored = StoredAdapters(settings)
     path = stored.download(folder[1], tmp_path)
     assert path.read_bytes() == adapter_of(1).to_bytes()
-    with pytest.raises(InputError, match="PEFT's format needs the model"):
+    with pytest.raises(InputError, match="the format peft needs the model"):
         stored.download(folder[1], tmp_path, format="peft")
     assert stored.remove(folder[1])["children"] == []
     assert folder[1] not in [each["id"] for each in StoredAdapters(settings).list()]

@@ -1,19 +1,25 @@
 """What a request carries is read once; files are those that the server has fetched."""
 
 import pytest
+from torch import nn
 
 from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.modules import adapters
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request, fetched, read_request_examples
 from cog_adapt.runner.requests.find_adapter import find_adapter
+from cog_adapt.runner.storage import adapter_files
+from cog_adapt.runner.storage.adapter_files import AdapterFiles
+from cog_adapt.runner.storage.lora_files import LoRAFiles
+from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.models import Letters
 
 ROWS = [{"input": "a", "target": "x"}, {"input": "b", "target": "y"}]
 EXAMPLES = [Example("a", "x"), Example("b", "y")]
+PEFT = PeftFormat(nn.Identity(), "0" * 16, "head")
+FILES = AdapterFiles(lambda adapter: adapter, PEFT, LoRAFiles(PEFT))
 CSV = "input,target\na,x\nb,y\n"
 
 
@@ -32,7 +38,7 @@ def adapter():
 
 
 def found(store, owner="", **values):
-    return find_adapter(Request(**values), store, Asker(owner), check=lambda adapter: adapter)
+    return find_adapter(Request(**values), store, Asker(owner), read=FILES.read)
 
 
 def test_examples_come_as_text_as_objects_or_in_a_file(tmp_path):
@@ -56,9 +62,9 @@ def test_an_adapter_is_named_by_id_or_sent_as_a_file(tmp_path, store, adapter):
 def test_an_adapters_file_is_read_up_to_a_limit(tmp_path, store, adapter, monkeypatch):
     file = tmp_path / "file.bin"
     file.write_bytes(adapter.to_bytes())
-    monkeypatch.setattr(adapters, "MOST_ADAPTER_BYTES", file.stat().st_size)
+    monkeypatch.setattr(adapter_files, "MOST_ADAPTER_BYTES", file.stat().st_size)
     assert found(store, weights=file).id == adapter.id
-    monkeypatch.setattr(adapters, "MOST_ADAPTER_BYTES", file.stat().st_size - 1)
+    monkeypatch.setattr(adapter_files, "MOST_ADAPTER_BYTES", file.stat().st_size - 1)
     with pytest.raises(InputError, match="`weights`: the file has more than .* bytes. Send a"):
         found(store, weights=file)
 

