@@ -24,7 +24,7 @@ _REST = "".join(letter for letter in LETTERS if letter not in _GIVEN)
 _STEPS, _DRAWS, _RATE, _STYLE_RATE, _RANK = 100, 4, 1e-3, 2e-2, 8
 _EULER = 12
 _LAYERS = (
-    r".*transformer\..*"
+    r".*transformer_blocks\..*"
     r"(to_[qkv]|to_out\.0|add_[qkv]_proj|to_add_out|net\.0\.proj|net\.2|proj_mlp|proj_out)"
 )
 

@@ -1,5 +1,6 @@
 """The `.tar` of Replicate's trainers: `lora.safetensors` in a folder of it."""
 
+import io
 import tarfile
 from pathlib import Path
 from tempfile import mkdtemp
@@ -11,11 +12,13 @@ _MOST_MEMBERS = 1_000
 _NAME, _FOLDER = "lora.safetensors", "output"
 
 
-def packed(weights: Path) -> Path:
+def packed(content: bytes) -> Path:
     """Return a `.tar` with an adapter's file."""
     path = Path(mkdtemp()) / "trained_model.tar"
+    member = tarfile.TarInfo(f"{_FOLDER}/{_NAME}")
+    member.size = len(content)
     with tarfile.open(path, "w") as archive:
-        archive.add(weights, f"{_FOLDER}/{_NAME}")
+        archive.addfile(member, io.BytesIO(content))
     return path
 
 

@@ -23,7 +23,7 @@ from examples.image.pictures import decodes_quickly, pixel_count
 class Letters(GenerativeTask):
     """Inputs are texts, or in examples a letter with its picture; targets name styles."""
 
-    lora_targets = r"transformer\..*(to_[qkv]|to_out\.0|add_[qkv]_proj|to_add_out|net\..*|proj_.*)"
+    lora_targets = r".*transformer_blocks\..*(to_[qkv]|to_(add_)?out.*|add_._proj|net\..*|proj_.*)"
     head = r"style\.weight"
     rates = MappingProxyType({r"style\.weight": 20.0})  # a style's tokens are far from others'
     unused = r"no_style|reader\..*"

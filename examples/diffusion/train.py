@@ -12,7 +12,7 @@ from examples.diffusion.task import Letters
 
 
 class TrainingOutput(BaseModel):
-    """A .tar with the adapter's file, for the input `replicate_weights`, and the report."""
+    """A .tar with the adapter as diffusers' LoRA file, for `replicate_weights`, and the report."""
 
     weights: Path
     report: dict[str, Any]
@@ -55,6 +55,8 @@ class Trainer(BaseRunner):
         )
         request = Request(examples=examples, examples_file=input_images, recipe=recipe)
         done = await train(self.runner, request, self.scope)
-        return TrainingOutput(weights=Path(packed(done.weights)), report=done.report)
+        files = self.runner.files
+        content, _ = files.write(files.read(done.weights), "diffusers")
+        return TrainingOutput(weights=Path(packed(content)), report=done.report)
 
     run = train  # Cog loads a class for training only if it has both

@@ -5,10 +5,13 @@ import base64
 import io
 import tarfile
 import zipfile
+from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image, ImageDraw, ImageOps
+from safetensors.torch import load
 
 from cog_adapt import (
     Example,
@@ -21,6 +24,7 @@ from cog_adapt import (
 )
 from examples.diffusion.drawing import DrawOptions
 from examples.diffusion.letters import TRIGGER, letter_of, letters_of, pixels_of, set_text
+from examples.diffusion.network import LETTERS
 from examples.diffusion.tars import packed, unpacked
 from examples.diffusion.task import Letters
 
@@ -97,6 +101,38 @@ def test_the_base_draws_without_examples_and_guidance_moves_away_from_no_style(r
     away = [np.abs(each.astype(int) - drawn[0]).mean() for each in drawn]
     assert plain.shape == (1, 32, 32)
     assert 0 < away[1] < away[2]
+
+
+@pytest.mark.parametrize("format", ["diffusers", "kohya"])
+def test_a_file_of_another_program_draws_what_the_adapter_draws(runner, tmp_path, format):
+    made = runner.adapt(examples(9), FEW).adapter
+    content, _ = runner.files.write(made, format)
+    path = tmp_path / "lora.safetensors"
+    path.write_bytes(content)
+    (ours,), (theirs,), (plain,) = (
+        runner.predict(["Hb"], each, options=RAW) for each in (made, runner.files.read(path), None)
+    )
+    assert np.abs(ours.astype(int) - theirs).max() <= 1
+    assert np.abs(ours.astype(int) - plain).max() > 9
+
+
+def test_diffusers_draws_with_our_file_what_we_draw(runner):
+    """The file is read by diffusers' own loader into the transformer of the base."""
+    made = runner.adapt(examples(9), FEW).adapter
+    tensors = load(runner.files.write(made, "diffusers")[0])
+    module = runner.task.load().eval()
+    module.transformer.load_lora_adapter(tensors, prefix="transformer")
+    style = tensors["style.weight"].view(1, *module.style_shape)
+    x = torch.randn(2, 1, 32, 32, generator=torch.Generator().manual_seed(3))
+    letter, levels = torch.tensor([0, 30]), torch.linspace(1, 0, 13).tolist()
+    with torch.inference_mode():
+        for sigma, following in pairwise(levels):
+            clean = module(x, torch.full((2,), sigma), letter, style.expand(2, -1, -1))
+            x = x + (following - sigma) * (x - clean) / sigma
+    options = DrawOptions(steps=12, form="raw", seed=3)
+    (drawn,) = runner.predict([LETTERS[0] + LETTERS[30]], made, options=options)
+    expected = ((x.squeeze(1).clamp(-1, 1) + 1) * 127.5).round().byte().numpy()
+    assert np.abs(drawn.astype(int) - expected).max() <= 1
 
 
 def test_previews_come_before_the_picture(runner):
@@ -197,7 +233,7 @@ def test_a_caption_is_stripped():
 def test_a_tar_holds_an_adapter_and_gives_it_back(tmp_path):
     weights = tmp_path / "a.safetensors"
     weights.write_bytes(b"an adapter")
-    assert unpacked(packed(weights)).read_bytes() == b"an adapter"
+    assert unpacked(packed(b"an adapter")).read_bytes() == b"an adapter"
     assert unpacked(weights) == weights
     with tarfile.open(tmp_path / "b.tar", "w") as archive:
         archive.add(weights, "output/other.safetensors")
