@@ -197,6 +197,9 @@ class Recipe:
             gradient.
         ema: share that the average of the trained tensors keeps at each step, 0 to 0.9999, such as
             0.99; the adapter has the averages, which are scored too. 0: no average.
+        extra_examples: so many examples are made by the base before the first step, and trained on
+            (`Task.extra_examples`), so that it does not unlearn them; 0 to 1,000.
+        extra_weight: the weight of each of these beside those that were sent, 0 to 1,000.
         learning_rate: None or 0 takes `adaptation.automatic_learning_rate`.
         seed: draws batches, LoRA's A and dropout; repeats a run bit for bit (see `docs/gpu.md`).
         budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
@@ -226,6 +229,8 @@ class Recipe:
     blocks: int = 0
     repeats: int = 1
     ema: float = 0.0
+    extra_examples: int = 0
+    extra_weight: float = 1.0
 
     def __post_init__(self) -> None:
         if self.method:
@@ -235,6 +240,8 @@ class Recipe:
         check_range("batch_size", value=self.batch_size, low=1, high=4_096)
         check_range("repeats", value=self.repeats, low=1, high=256)
         check_range("ema", value=self.ema, low=0.0, high=0.9999)
+        check_range("extra_examples", value=self.extra_examples, low=0, high=1_000)
+        check_range("extra_weight", value=self.extra_weight, low=0.0, high=1_000.0)
         for name, least in (("stop_after", 0), ("halve_at", 1)):
             if (value := getattr(self, name)) is not None:
                 check_range(name, value=value, low=least, high=100_000)
@@ -250,11 +257,11 @@ class Recipe:
 
 
 def recipe_fields(recipe: Recipe) -> dict[str, Any]:
-    """Return a recipe's fields by name; `repeats` and `ema` only if they are not the defaults.
+    """Return a recipe's fields by name; the newer ones only if they are not the defaults.
 
     So digests and files of adaptations without them are those of versions that had no such fields.
     """
-    usual = {"repeats": 1, "ema": 0.0}
+    usual = {"repeats": 1, "ema": 0.0, "extra_examples": 0, "extra_weight": 1.0}
     return {n: v for n, v in asdict(recipe).items() if n not in usual or usual[n] != v}
 
 

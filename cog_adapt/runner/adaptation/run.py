@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.adaptation.batches import batch_indices, split
 from cog_adapt.runner.adaptation.compiling import compile_blocks
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
+from cog_adapt.runner.adaptation.extra_examples import with_extra_examples
 from cog_adapt.runner.adaptation.kept_outputs import recall
 from cog_adapt.runner.adaptation.micro_batches import MicroBatches
 from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Step
@@ -61,6 +62,7 @@ def adapt(start: Start) -> Adapting:
     Raises:
         AdaptationError: a loss or gradient was not finite, or memory ran out.
     """
+    start = yield from with_extra_examples(start)
     run = _Run(start)
     yield from run.keep_trunk()
     yield from run.score_if_due()
@@ -95,8 +97,10 @@ class _Run:
         self.start = start
         self.began = time.monotonic() if start.began is None else start.began
         recipe, resume = start.training.recipe, start.resumption.state
-        train, held_out = split(start.data.examples, recipe.hold_out, recipe.seed)
-        self.train = train
+        count = len(start.data.examples)
+        sent = start.data.examples[: count - start.data.extra]
+        train, held_out = split(sent, recipe.hold_out, recipe.seed)
+        self.train = [*train, *range(len(sent), count)]
         self.held_out = held_out
         self.examples = EncodedExamples(start)
         self.take_step = _gradient_step(self.start)

@@ -67,12 +67,14 @@ class TrainingSet:
         weights: the weight of each example's loss and score, from 0; a mean over examples is
             then sum(weight * value) / sum(weight). None: equal weights.
         kept_rows: a cache of encoded inputs that outlives this run; None: no cache.
+        extra: how many of the last examples the base has made; none of them is held out.
     """
 
     examples: Sequence[Example]
     labels: Sequence[str]
     weights: Sequence[float] | None = None
     kept_rows: RowLookup | None = None
+    extra: int = 0
 
     def __post_init__(self) -> None:
         """Refuse weights that do not fit the examples (InputError)."""

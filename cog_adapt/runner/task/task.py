@@ -243,6 +243,19 @@ class Task(ABC):
         """
         return batch, targets
 
+    def extra_examples(
+        self, module: nn.Module, examples: Sequence[Example], count: int
+    ) -> Iterator[Example | None]:
+        """Yield examples that the base makes, so that steps on `examples` do not unlearn them.
+
+        It is called with the base, in the inference phase, if a recipe asks for `extra_examples`,
+        and continues a part a tick: yield None between the steps of one example. Inputs are as
+        `encode` gets them. The same arguments have to make the same examples.
+        """
+        raise InputError(
+            f"{type(self).__name__} makes no extra examples. Leave `extra_examples` at 0."
+        )
+
     def features(self, module: nn.Module, batch: Batch) -> Tensor | None:
         """Compute the head's inputs, shape (N, D); None for a model without such a head.
 
