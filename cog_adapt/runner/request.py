@@ -44,6 +44,7 @@ class Request:
         lora_scale: how strongly the LoRA pairs of the adapter that answers count.
         extra_lora: a second adapter, like `adapter`, whose LoRA pairs are added.
         extra_lora_scale: how strongly those count.
+        row_defaults: columns of rows that lack them, such as a trigger word.
     """
 
     inputs: Sequence[Any] = ()
@@ -60,6 +61,7 @@ class Request:
     lora_scale: float = 1.0
     extra_lora: str = ""
     extra_lora_scale: float = 1.0
+    row_defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_large(request: Request) -> bool:
@@ -120,7 +122,10 @@ def read_request_examples(request: Request, task: Task) -> ExampleSet:
         return ExampleSet([])
     name = "examples_file" if request.examples_file else "examples"
     try:
-        return parse_examples(_source(request), task.example, _limits_for(task))
+        defaults = dict(request.row_defaults)
+        return parse_examples(
+            _source(request), lambda row: task.example(defaults | dict(row)), _limits_for(task)
+        )
     except InputError as error:
         raise InputError(f"`{name}`: {error}") from error
 

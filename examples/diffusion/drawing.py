@@ -1,8 +1,9 @@
 """A text on its way from noise to letters: Euler steps of a flow."""
 
+import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from examples.diffusion.letters import MOST_LETTERS, data_uri, letters_of, set_t
 from examples.diffusion.network import SIDE
 
 PIXELS = SIDE * SIDE
+T = TypeVar("T", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,10 @@ class DrawOptions:
         steps: Euler steps from noise to picture.
         guidance: weight of the style against no style; 1: the style alone.
         seed: of the noise.
-        height: of a line of text, in pixels.
-        form: png, webp or jpg, as a data URI; raw: the letters alone, uint8 [n, 32, 32].
+        height: of a line of text, in pixels; of a picture by a folder (0: as it was trained).
+        width: of a picture by a folder, in the same way.
+        form: png, webp or jpg, as a data URI; raw: letters alone, uint8 [n, 32, 32], or latents,
+            [c, h, w]; pixels: of a folder's picture, [3, h, w] from -1 to 1.
         previews: pictures of what is seen so far, on the way.
     """
 
@@ -32,8 +36,21 @@ class DrawOptions:
     guidance: float = 1.0
     seed: int = 0
     height: int = 128
+    width: int = 0
     form: str = "png"
     previews: int = 0
+
+
+def seed_or_drawn(seed: int | None) -> int:
+    """Return a seed, drawn if none is asked, and print it as Replicate's predictors do."""
+    found = random.randrange(2**31) if seed is None else seed
+    print(f"Using seed: {found}")
+    return found
+
+
+def chosen(usual: T, **asked: Any) -> T:
+    """Return a dataclass with the values that were asked; None is not asked."""
+    return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
 
 class Drawing(Generation):

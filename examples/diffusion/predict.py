@@ -1,40 +1,42 @@
-"""Cog's predictor: it draws a text in a style; a request may carry letters of the style."""
+"""Cog's predictor: it draws a text in a style; a request may carry pictures of the style.
 
-import random
+Without MODEL, the pictures are letters; MODEL names a folder of FLUX or Stable Diffusion 3.
+"""
+
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from cog import BaseRunner, Input, Path, concurrent
 
-from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, stream
-from examples.diffusion.drawing import DrawOptions
-from examples.diffusion.letters import written
+from cog_adapt import ModelRunner, Request, RunnerSettings, stream
+from examples.diffusion.drawing import chosen, seed_or_drawn
+from examples.diffusion.folder import chosen_task
+from examples.diffusion.letters import TRIGGER, written
 from examples.diffusion.tars import unpacked
-from examples.diffusion.task import Letters
-
-RECIPE = Recipe(batch_size=8, repeats=4, learning_rate=1e-3, ema=0.9)
 
 
 class Predictor(BaseRunner):
-    """Draws texts; the metrics hold the adapter's id, its report, and the seed."""
+    """Draws; the metrics hold the adapter's id, its report, and the seed."""
 
     def setup(self, weights: str | None = None) -> None:
         """Load the model, and prove that gradients flow on the device."""
-        self.runner = ModelRunner(Letters(), RunnerSettings.from_environment(), weights)
+        self.task = chosen_task()
+        self.runner = ModelRunner(self.task, RunnerSettings.from_environment(), weights)
         self.runner.self_test(self.run).raise_if_failed()
 
     @concurrent(max=32)
     async def run(
         self,
-        prompt: str = Input(description="The text to draw: letters, digits and spaces"),
+        prompt: str = Input(description="What to draw; without MODEL, letters and digits"),
         input_images: Path | None = Input(
-            description="A ZIP with pictures of letters: A.png, or any name and a .txt with A",
+            description="A ZIP of pictures (of letters: A.png), captions as .txt of the same name",
             default=None,
         ),
         examples: str | list[dict] = Input(
-            description="The same as rows of image (base64 or a data URI) and caption (A)",
+            description="The same as rows of image (base64 or a data URI) and caption",
             default="",
         ),
+        trigger_word: str = Input(description="Caption of pictures without one", default=TRIGGER),
         adapter: str = Input(description="The id of an earlier adapter", default=""),
         replicate_weights: Path | None = Input(description="An adapter's file", default=None),
         lora_scale: float = Input(
@@ -45,24 +47,43 @@ class Predictor(BaseRunner):
             description="How strongly the second counts", default=1.0, ge=-1.0, le=2.0
         ),
         steps: int = Input(description="Steps of learning at most", default=100, ge=1, le=2000),
-        lora_rank: int = Input(description="Of what is learned", default=8, ge=1, le=64),
+        lora_rank: int | None = Input(
+            description="Of what is learned; empty: 8 for letters, else 16",
+            default=None,
+            ge=1,
+            le=64,
+        ),
         seed: int | None = Input(description="Of the noise; empty: drawn", default=None, ge=0),
         num_outputs: int = Input(description="Pictures", default=1, ge=1, le=4),
-        num_inference_steps: int = Input(description="From noise", default=12, ge=1, le=50),
-        guidance_scale: float = Input(
-            description="Weight of the style; 1: as learned", default=1.0, ge=0.0, le=5.0
+        num_inference_steps: int | None = Input(
+            description="From noise to picture; empty: 12 for letters, else 28",
+            default=None,
+            ge=1,
+            le=50,
         ),
-        height: int = Input(description="Pixels of a line", default=128, ge=32, le=512),
+        guidance_scale: float | None = Input(
+            description="Weight of the style or prompt; empty: 1 for letters, else 3.5",
+            default=None,
+            ge=0.0,
+            le=10.0,
+        ),
+        height: int | None = Input(
+            description="Pixels, of letters those of a line", default=None, ge=16, le=2048
+        ),
+        width: int | None = Input(
+            description="Pixels; letters take what they need", default=None, ge=16, le=2048
+        ),
         output_format: str = Input(default="png", choices=["png", "webp", "jpg"]),
         previews: int = Input(description="Pictures on the way", default=0, ge=0, le=10),
     ) -> AsyncIterator[Path]:
         """Draw, after adapting to the letters where there are any."""
-        seed = random.randrange(2**31) if seed is None else seed
-        print(f"Using seed: {seed}")
-        options = DrawOptions(
+        seed = seed_or_drawn(seed)
+        options = chosen(
+            self.task.options,
             steps=num_inference_steps,
             guidance=guidance_scale,
             height=height,
+            width=width,
             form=output_format,
             previews=previews,
         )
@@ -72,7 +93,8 @@ class Predictor(BaseRunner):
             examples_file=input_images,
             adapter=adapter,
             weights=unpacked(replicate_weights) if replicate_weights else None,
-            recipe=replace(RECIPE, rank=lora_rank, max_steps=steps),
+            recipe=chosen(self.task.recipe, rank=lora_rank, max_steps=steps),
+            row_defaults={"trigger_word": trigger_word},
             lora_scale=lora_scale,
             extra_lora=extra_lora,
             extra_lora_scale=extra_lora_scale,

@@ -12,24 +12,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cog_adapt import Batch, Example, GenerativeTask, on_device
+from cog_adapt import Batch, Example, Recipe, on_device
 from examples.diffusion.drawing import Drawing, DrawOptions, estimates_of, first_estimates
 from examples.diffusion.flow import flow_loss
 from examples.diffusion.letters import PROBE, TRIGGER, Letter, encoded, letter_row, letters_of
 from examples.diffusion.network import LEAST_SIGMA, Drawer, load_network
-from examples.image.pictures import decodes_quickly, pixel_count
+from examples.diffusion.pictured import PicturedTask
 
 
-class Letters(GenerativeTask):
+class Letters(PicturedTask):
     """Inputs are texts, or in examples a letter with its picture; targets name styles."""
 
     lora_targets = r".*transformer_blocks\..*(to_[qkv]|to_(add_)?out.*|add_._proj|net\..*|proj_.*)"
     head = r"style\.weight"
     rates = MappingProxyType({r"style\.weight": 20.0})  # a style's tokens are far from others'
     unused = r"no_style|reader\..*"
-    random_loss = True
-    shares_forwards = True
     options = DrawOptions()
+    recipe = Recipe(rank=8, batch_size=8, repeats=4, learning_rate=1e-3, ema=0.9)
 
     def load(self) -> Drawer:
         return load_network()
@@ -49,12 +48,6 @@ class Letters(GenerativeTask):
             rows.append(module.read_style(**read) if read else module.no_style)
         return {"style.weight": torch.stack(rows)} if rows else {}
 
-    def decoding_cost(self, value: Any) -> int:
-        return pixel_count(value["picture"]) if isinstance(value, Mapping) else 0
-
-    def decodes_quickly(self, value: Any) -> bool:
-        return not isinstance(value, Mapping) or decodes_quickly(value["picture"])
-
     def decode_input(self, value: Any) -> Any:
         """Return a letter with its pixels; a text as it is, once its letters are known."""
         return Letter.read(value) if isinstance(value, Mapping) else letters_of(value) and value
@@ -73,12 +66,6 @@ class Letters(GenerativeTask):
 
     def next_logits(self, module: Any, generations: Sequence[Any]) -> Tensor:
         return estimates_of(module, generations)
-
-    def accept(self, generation: Any, logits: Tensor) -> None:
-        generation.advance(logits)
-
-    def joined(self, pieces: Sequence[Any]) -> Any:
-        return pieces[-1]
 
     def predict(
         self, module: Any, batch: Batch, labels: Sequence[str], options: DrawOptions

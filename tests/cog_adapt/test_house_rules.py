@@ -46,6 +46,7 @@ EXCEPTIONS: dict[str, str] = {
     "predict.py": "each of Cog's inputs, and what it becomes, is given by its name",
     "examples/lm/predict.py": "the same",
     "examples/diffusion/predict.py": "the same",
+    "examples/diffusion/train.py": "the same",
     "cog_adapt/server/service/worker.py": "the states of one worker, start to end, have one owner",
     "cog_adapt/runner/storage/known.py": "what is known of adapters changes under one lock",
 }

@@ -10,6 +10,8 @@ from dataclasses import replace
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError
+from cog_adapt.runner.task.decoding import Decoded, opened
+from cog_adapt.runner.task.task import decodes
 from gradient_check.phases.modes import run_inference
 from gradient_check.phases.replicas import serving_replica
 
@@ -25,7 +27,9 @@ def with_extra_examples(start: Start) -> Generator[None, None, Start]:
     if not count:
         return start
     base = serving_replica(start.trained.template, {})
-    parts = iter(task.extra_examples(base, data.examples, count))
+    sent = opened(task, [each.input for each in data.examples])
+    examples = [replace(each, input=i) for each, i in zip(data.examples, sent, strict=True)]
+    parts = iter(task.extra_examples(base, examples, count))
     made: list[Example] = []
     while len(made) < count:
         part = run_inference(
@@ -36,8 +40,10 @@ def with_extra_examples(start: Start) -> Generator[None, None, Start]:
                 f"{type(task).__name__}.extra_examples made {len(made)} of {count} examples. Yield "
                 "each, and None between steps of one."
             )
-        made += [part] if isinstance(part, Example) else []
+        if isinstance(part, Example):
+            own = part.input
+            made.append(replace(part, input=Decoded(own, own) if decodes(task) else own))
         yield None
     weights = [*(data.weights or [1.0] * len(data.examples)), *[recipe.extra_weight] * count]
-    examples = [*data.examples, *made]
-    return replace(start, data=replace(data, examples=examples, weights=weights, extra=count))
+    both = [*data.examples, *made]
+    return replace(start, data=replace(data, examples=both, weights=weights, extra=count))

@@ -25,7 +25,9 @@ from cog_adapt.runner.task.task import Task
 
 _PLAIN = (str, int, float, bool, type(None))
 # Attributes of a task that follow from its source, or only decide what is refused.
-_CODE = ("options", "counts", "max_characters", "max_decoding", "decoding_unit")
+_CODE = (
+    *("options", "probe_options", "counts", "max_characters", "max_decoding", "decoding_unit"),
+)
 _DIGITS, _ROW_DIGITS = 32, 16
 _DEEPEST = 16  # levels of nesting in a task's value, which may contain itself
 

@@ -49,7 +49,8 @@ def request_digest(request: Request) -> str | None:
     """Return a digest of a request's adaptation; None if a part of the request is a file."""
     if not request.examples or request.examples_file or request.adapter or request.weights:
         return None
-    said = [request.examples, [*request.labels], repr(request.recipe), request.fresh]
+    recipe, defaults = repr(request.recipe), dict(request.row_defaults)
+    said = [request.examples, [*request.labels], recipe, request.fresh, defaults]
     return _digest(said)
 
 
