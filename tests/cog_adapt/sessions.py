@@ -74,6 +74,7 @@ PAGES = {
     "README.md": Page(ROOT / "README.md", START, STOP),
     "docs/transcript.md": Page(ROOT / "docs" / "transcript.md"),
     "docs/adapters.md": Page(ROOT / "docs" / "adapters.md", (*START, TAUGHT)),
+    "docs/diffusion.md": Page(ROOT / "docs" / "diffusion.md"),
     "docs/operations.md": Page(ROOT / "docs" / "operations.md"),
 }
 

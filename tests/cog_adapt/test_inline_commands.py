@@ -20,6 +20,10 @@ RUN_BY = {
     "cog-adapt doctor": (WALK, '"cog-adapt doctor"'),
     "cog-adapt new DIR --kind image": (WALK, '"image": Walk'),
     "cog-adapt new DIR --kind lm": (WALK, '"lm": Walk'),
+    "cog-adapt new my-style --kind diffusion": (
+        "tests/cog_adapt/sessions.py",
+        '"docs/diffusion.md": Page',
+    ),
     "cog-adapt new my-model --kind image": (WALK, "cog-adapt new my-model --kind {kind}"),
     "cog-adapt predict": ("tests/cog_adapt/sessions.py", "python -m server predict"),
     "cog-adapt replay": ("tests/cog_adapt/command/test_replay.py", '["replay"'),
