@@ -24,6 +24,8 @@ from cog_adapt.runner.errors import RunnerError
 from cog_adapt.runner.known.receipt import read_receipt, sealed
 from cog_adapt.runner.modules.adapter_fit import check_fits
 from cog_adapt.runner.modules.adapters import Adapter, adapter_from_bytes
+from cog_adapt.runner.storage.adapter_files import AdapterFiles
+from cog_adapt.runner.storage.lora_files import LoRAFiles
 from cog_adapt.runner.storage.peft_config import read_config, read_scales
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.server.api.body import read_body, read_object
@@ -114,6 +116,27 @@ def peft_read(tmp_path):
     return read
 
 
+def lora_decoder(tmp_path):
+    """LoRA files of an image model: diffusers' and kohya's, as a request brings them."""
+    painter = nn.ModuleDict({"transformer": nn.ModuleDict(dict(model().named_children()))})
+    about = PeftFormat(painter, BASE, HEAD)
+    files = AdapterFiles(lambda found: _fitting(found, painter), about, LoRAFiles(about))
+    tensors = {f"transformer.{name}": t for name, t in adapter().tensors.items() if "body" in name}
+    made = Adapter(tensors, (), "lora", BASE)
+    path = tmp_path / "lora.safetensors"
+
+    def read(content):
+        path.write_bytes(content)
+        return files.read(path).id
+
+    return Decoder([files.write(made, format)[0] for format in ("diffusers", "kohya")], read)
+
+
+def _fitting(found, painter):
+    check_fits(found, BASE, painter, HEAD)
+    return found
+
+
 def config_read(content):
     return read_scales(read_config(content), {"body": 2, "head": 3})
 
@@ -146,6 +169,7 @@ def decoders(name, tmp_path):
             lambda content: taken(adapter_from_bytes(content, "the file")),
         ),
         "peft": lambda: Decoder([peft.write(adapter())], peft_read(tmp_path)),
+        "lora files": lambda: lora_decoder(tmp_path),
         "peft config": lambda: Decoder([json.dumps(config).encode()], config_read),
         "receipt": lambda: Decoder([receipt], read_receipt),
         "body": lambda: Decoder([body.encode()], body_read, (BodyError,)),
@@ -172,7 +196,7 @@ def decoders(name, tmp_path):
 
 NAMES = (
     *("json", "json lines", "csv", "zip", "safetensors", "peft", "peft config", "receipt"),
-    *("body", "requests", "reports", "data url"),
+    *("lora files", "body", "requests", "reports", "data url"),
 )
 
 
