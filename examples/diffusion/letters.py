@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 
 from cog_adapt import Batch, InputError
 from examples.diffusion.network import LETTERS, SIDE
-from examples.image.pictures import file_of, opened, pixel_count
+from examples.image.pictures import file_of, opened, pixel_count, shrunk, turned
 
 TRIGGER = "TOK"
 MOST_LETTERS = 64
@@ -99,7 +99,8 @@ def pixels_of(content: bytes) -> np.ndarray:
     """
     with opened(content) as picture:
         picture.draft("L", (4 * SIDE, 4 * SIDE))
-        grey = ImageOps.exif_transpose(_on_white(picture)).convert("L")
+        small = shrunk(picture, min(1.0, 4 * SIDE / max(picture.size)))
+        grey = turned(small, picture).convert("L")
     side = max(grey.size)
     values = np.asarray(grey)
     border = np.concatenate([values[0], values[-1], values[:, 0], values[:, -1]])
@@ -162,14 +163,6 @@ def _line(letters: Sequence[np.ndarray | None]) -> np.ndarray:
         first, last = (inked[0], inked[-1]) if len(inked) else (0, SIDE - 1)
         parts += [letter[:, first : last + 1], np.zeros((SIDE, _GAP), np.float32)]
     return np.concatenate(parts, 1)
-
-
-def _on_white(picture: Image.Image) -> Image.Image:
-    """Lay a transparent picture on white paper."""
-    if "A" not in picture.getbands() and "transparency" not in picture.info:
-        return picture
-    layered = picture.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered)
 
 
 # A bar and a dot: PNG files of 3 x 3 pixels

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from examples.diffusion.letters import TRIGGER
-from examples.image.pictures import file_of, opened, pixel_count
+from examples.image.pictures import file_of, opened, pixel_count, shrunk, turned
 
 MOST_SIDE = 2048  # pixels of a drawn picture
 
@@ -35,7 +35,8 @@ class Photo:
         """
         with opened(file_of(row["picture"])) as picture:
             picture.draft("RGB", (2 * side, 2 * side))
-            whole = ImageOps.exif_transpose(picture).convert("RGB")
+            small = shrunk(picture, min(1.0, 2 * side / min(picture.size)))
+            whole = turned(small, picture)
         square = ImageOps.fit(whole, (side, side), Image.Resampling.LANCZOS)
         values = np.asarray(square, np.float32).transpose(2, 0, 1) / 127.5 - 1
         return cls(row["caption"], values)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pybase64
-from PIL import Image, ImageFile, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from cog_adapt import InputError
 from examples.image.picture_blocks import check_blocks
@@ -120,6 +120,37 @@ def _resized(picture: Image.Image) -> Image.Image:
         part = picture.crop((0, top, width, min(top + rows, height))).convert("RGB")
         narrow.paste(part.resize((narrow.width, part.height)), (0, top))
     return narrow.resize((SIDE, SIDE))
+
+
+def shrunk(picture: ImageFile.ImageFile, scale: float) -> Image.Image:
+    """Return an opened picture in RGB on white paper, its sides so many times as long.
+
+    Rows are narrowed some at a time, since a call on all of a large picture holds up every thread.
+    """
+    picture.decodermaxblock = _BLOCK
+    picture.load()
+    width, height = picture.size
+    rows = max(1, _PIXELS_OF_A_CALL // width)
+    narrow = Image.new("RGB", (max(1, round(width * scale)), height))
+    for top in range(0, height, rows):
+        part = _on_white(picture.crop((0, top, width, min(top + rows, height))))
+        narrow.paste(part.resize((narrow.width, part.height), Image.Resampling.BOX), (0, top))
+    return narrow.resize((narrow.width, max(1, round(height * scale))), Image.Resampling.BOX)
+
+
+def turned(picture: Image.Image, source: Image.Image) -> Image.Image:
+    """Turn a picture as its source's EXIF says."""
+    exif = source.getexif()
+    picture.info["exif"] = exif.tobytes() if exif else b""
+    found: Image.Image = ImageOps.exif_transpose(picture)
+    return found
+
+
+def _on_white(picture: Image.Image) -> Image.Image:
+    if "A" not in picture.getbands() and "transparency" not in picture.info:
+        return picture.convert("RGB")
+    layered = picture.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered).convert("RGB")
 
 
 def decodes_quickly(given: object) -> bool:

@@ -203,6 +203,27 @@ def test_a_row_that_is_no_letter_is_refused(row, said):
         Letters().decode_input(Letters().example(row).input)
 
 
+@pytest.mark.parametrize(
+    ("size", "said"), [((8000, 8000), "limit is 40,000,000"), ((1, 70000), "65,535")]
+)
+def test_a_picture_that_is_too_large_is_refused_by_its_header(size, said):
+    bomb = saved(Image.new("1", size))
+    assert len(bomb) < 20_000
+    with pytest.raises(InputError, match=said):
+        Letters().example({"caption": "A", "image": uri(bomb)})
+
+
+def test_of_an_animated_picture_the_first_counts():
+    first, second = (Image.open(io.BytesIO(bar(width))) for width in (3, 9))
+    moving = saved(first, "GIF", save_all=True, append_images=[second])
+    assert np.allclose(pixels_of(moving), pixels_of(bar(3)))
+
+
+def test_a_large_picture_is_shrunk_as_a_whole():
+    large = Image.open(io.BytesIO(bar())).resize((3200, 3200), Image.Resampling.NEAREST)
+    assert np.abs(pixels_of(saved(large)) - pixels_of(bar())).mean() < 0.02
+
+
 def test_an_empty_picture_is_refused():
     with pytest.raises(InputError, match="shows no letter"):
         pixels_of(bar(ink=250))
