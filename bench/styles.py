@@ -24,6 +24,7 @@ import torch
 from PIL import Image
 from skimage.metrics import structural_similarity
 
+from bench.glyphs.by_hand import drawn_by_hand, trained_by_hand
 from bench.glyphs.corpus import Corpus, distances_of
 from bench.glyphs.judge import Judge, scaled, train_judge
 from cog_adapt import Adapter, Example, ModelRunner, Recipe, RunnerSettings
@@ -33,7 +34,7 @@ from examples.diffusion.network import LETTERS
 from examples.diffusion.task import Letters
 
 GIVEN = {4: "HOae", 8: "HOAnageR", 16: "HOAnageRSMbdtks3"}
-LEARNED = {"learned style": "head", "LoRA and style": "lora"}
+LEARNED = {"learned style": "head", "LoRA and style": "lora", "auto": "auto"}
 _SHOWN = 12
 
 
@@ -68,6 +69,7 @@ class Bench:
     def __init__(self, corpus: Corpus, runner: ModelRunner, recipe: Callable[..., Recipe]) -> None:
         self._corpus, self._runner, self._recipe = corpus, runner, recipe
         self._task = Letters()
+        self._module = self._task.load().eval()
 
     def ways(self, case: Case) -> dict[str, tuple[np.ndarray, float]]:
         """Return for each way the drawn letters, uint8 [letters, 32, 32], and its CPU seconds."""
@@ -82,6 +84,7 @@ class Bench:
         }
         for name, method in LEARNED.items():
             ways[name] = partial(self._learn, case, given, method)
+        ways["LoRA and style by hand, with peft"] = partial(self._by_hand, case, given)
         found = {}
         for name, way in ways.items():
             began = time.process_time()
@@ -101,10 +104,17 @@ class Bench:
         )
         return self._draw(case, self._runner.adapt(given, recipe).adapter)
 
+    def _text(self, case: Case) -> str:
+        return "".join(LETTERS[place] for place in case.rest)
+
+    def _by_hand(self, case: Case, given: list[Example]) -> np.ndarray:
+        batch = self._task.encode([self._task.decode_input(each.input) for each in given])
+        model, style = trained_by_hand(self._module, batch, case.seed)
+        return drawn_by_hand(model, style, self._text(case), case.seed)
+
     def _draw(self, case: Case, adapter: Adapter | None) -> np.ndarray:
-        text = "".join(LETTERS[place] for place in case.rest)
         options = DrawOptions(seed=case.seed, form="raw")
-        return np.asarray(self._runner.predict([text], adapter, options=options)[0])
+        return np.asarray(self._runner.predict([self._text(case)], adapter, options=options)[0])
 
 
 def _png(letter: np.ndarray) -> bytes:
