@@ -7,12 +7,10 @@ scored once (`--half shut`).
 """
 
 import argparse
-import hashlib
 import io
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -20,41 +18,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
-from skimage.metrics import structural_similarity
 
 from bench.glyphs.by_hand import drawn_by_hand, trained_by_hand
-from bench.glyphs.corpus import Corpus, distances_of
-from bench.glyphs.judge import Judge, scaled, train_judge
+from bench.glyphs.corpus import Corpus
+from bench.glyphs.scores import GIVEN, Case, Scores, judge_of, means_of
 from cog_adapt import Adapter, Example, ModelRunner, Recipe, RunnerSettings
 from examples.diffusion.drawing import DrawOptions
 from examples.diffusion.letters import TRIGGER
 from examples.diffusion.network import LETTERS
 from examples.diffusion.task import Letters
 
-GIVEN = {4: "HOae", 8: "HOAnageR", 16: "HOAnageRSMbdtks3"}
 LEARNED = {"learned style": "head", "LoRA and style": "lora", "auto": "auto"}
 _SHOWN = 12
-
-
-@dataclass(frozen=True)
-class Case:
-    """A font, the letters that are given, and a seed."""
-
-    font: int
-    given: int
-    seed: int
-
-    @property
-    def places(self) -> list[int]:
-        """Positions of the given letters."""
-        return [LETTERS.index(letter) for letter in GIVEN[self.given]]
-
-    @property
-    def rest(self) -> list[int]:
-        """Positions of the letters that are drawn and judged."""
-        return [place for place in range(len(LETTERS)) if place not in self.places]
 
 
 class Bench:
@@ -123,64 +99,11 @@ def _png(letter: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-class Scores:
-    """Judges drawn letters against a font's own.
-
-    Args:
-        corpus: the fonts.
-        judge: reads letters.
-        fonts: among which the right one is ranked.
-    """
-
-    def __init__(self, corpus: Corpus, judge: Judge, fonts: Sequence[int]) -> None:
-        self._corpus, self._judge, self._fonts = corpus, judge, [*fonts]
-
-    def rows_of(
-        self, case: Case, ways: dict[str, tuple[np.ndarray, float]]
-    ) -> list[dict[str, Any]]:
-        """Return the scores of each way that `Bench.ways` drew."""
-        about = {
-            "font": str(self._corpus.names[case.font]),
-            "given": case.given,
-            "seed": case.seed,
-        }
-        return [
-            {"way": name, **about, **self.of(case, drawn), "CPU seconds": seconds}
-            for name, (drawn, seconds) in ways.items()
-        ]
-
-    def of(self, case: Case, drawn: np.ndarray) -> dict[str, float]:
-        """Return the distances to the truth, the share of letters read, and the font's rank."""
-        truth = self._corpus.letters[case.font][case.rest]
-        others = self._corpus.letters[self._fonts][:, case.rest]
-        away = distances_of(drawn[None], others)[0]
-        own = away[self._fonts.index(case.font)]
-        pairs = zip(truth, drawn, strict=True)
-        return {
-            "L1": float(own),
-            "SSIM": float(np.mean([structural_similarity(a, b, win_size=7) for a, b in pairs])),
-            "letters read": self._share_read(drawn, case.rest),
-            "the truth's letters read": self._share_read(truth, case.rest),
-            "rank": float(1 + (away < own).sum()),
-            "judge's distance": self._feature_distance(truth, drawn),
-        }
-
-    @torch.inference_mode()
-    def _share_read(self, letters: np.ndarray, places: Sequence[int]) -> float:
-        read = self._judge(scaled(letters)).argmax(1)
-        return float((read == torch.tensor(places)).float().mean())
-
-    @torch.inference_mode()
-    def _feature_distance(self, truth: np.ndarray, drawn: np.ndarray) -> float:
-        one, two = (self._judge.features(scaled(each)) for each in (truth, drawn))
-        return float(1 - torch.nn.functional.cosine_similarity(one, two).mean())
-
-
 def measured(folder: Path, asked: argparse.Namespace) -> tuple[dict[str, Any], Image.Image]:
     """Draw and judge all cases; return the means by way and given letters, and a grid."""
     corpus = Corpus.read(folder)
     half = [int(font) for font in corpus.held_out[asked.half == "shut"][: asked.fonts]]
-    scores = Scores(corpus, _judge_of(folder, corpus), half)
+    scores = Scores(corpus, judge_of(folder, corpus), half)
     cases = [Case(*each) for each in product(half, asked.given, range(asked.seeds))]
     first = [Case(font, asked.given[0], 0) for font in half[:_SHOWN]]
     rows: list[dict[str, Any]] = []
@@ -196,30 +119,6 @@ def measured(folder: Path, asked: argparse.Namespace) -> tuple[dict[str, Any], I
 
 def _runner_in(scratch: str) -> ModelRunner:
     return ModelRunner(Letters(), RunnerSettings(device="cpu", weights_dir=Path(scratch)))
-
-
-def means_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the mean of each figure, and how often a way is nearer than the copied font."""
-    found = []
-    copied = {(r["font"], r["given"], r["seed"]): r for r in rows if "copied" in r["way"]}
-    for way, given in dict.fromkeys((row["way"], row["given"]) for row in rows):
-        own = [row for row in rows if (row["way"], row["given"]) == (way, given)]
-        names = [name for name in own[0] if name not in ("way", "font", "given", "seed")]
-        nearer = [
-            row["L1"] < (c := copied[row["font"], given, row["seed"]])["L1"]
-            and row["SSIM"] > c["SSIM"]
-            for row in own
-        ]
-        means = {name: round(float(np.mean([row[name] for row in own])), 4) for name in names}
-        found.append(
-            {
-                "way": way,
-                "given": given,
-                **means,
-                "both nearer than copied": round(float(np.mean(nearer)), 3),
-            }
-        )
-    return found
 
 
 def recipe_of(asked: argparse.Namespace) -> Callable[..., Recipe]:
@@ -239,20 +138,6 @@ def recipe_of(asked: argparse.Namespace) -> Callable[..., Recipe]:
         )
 
     return made
-
-
-def _judge_of(folder: Path, corpus: Corpus) -> Judge:
-    """Return a judge that has seen no held-out font; it is kept in the folder."""
-    held = np.concatenate(corpus.held_out)
-    others = np.delete(corpus.letters, held, axis=0)
-    kept = folder / f"judge-{hashlib.sha256(others.tobytes()).hexdigest()[:8]}.pt"
-    judge = Judge(len(LETTERS))
-    if kept.exists():
-        judge.load_state_dict(torch.load(kept))
-        return judge.eval()
-    judge = train_judge(others, steps=1500)
-    torch.save(judge.state_dict(), kept)
-    return judge
 
 
 def _strip(truth: np.ndarray, case: Case, ways: dict[str, tuple[np.ndarray, float]]) -> np.ndarray:

@@ -4,13 +4,12 @@ import asyncio
 import base64
 import io
 import tarfile
-import zipfile
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image
 from safetensors.torch import load
 
 from cog_adapt import (
@@ -20,13 +19,13 @@ from cog_adapt import (
     Query,
     Recipe,
     RunnerSettings,
-    read_examples,
 )
 from examples.diffusion.drawing import DrawOptions
-from examples.diffusion.letters import TRIGGER, letter_of, letters_of, pixels_of, set_text
+from examples.diffusion.letters import TRIGGER, letters_of
 from examples.diffusion.network import LETTERS
 from examples.diffusion.tars import packed, unpacked
 from examples.diffusion.task import Letters
+from examples.diffusion.tests.pictures_of_letters import bar
 
 FEW = Recipe(max_steps=2, batch_size=8, repeats=2, learning_rate=1e-3)
 RAW = DrawOptions(steps=2, form="raw")
@@ -39,26 +38,8 @@ def runner(tmp_path_factory):
         yield runner
 
 
-def bar(width=3, kind="PNG", ink=0, paper=255, side=32):
-    """Draw an I, and return its file."""
-    picture = Image.new("L", (side, side), paper)
-    left = (side - width) // 2
-    ImageDraw.Draw(picture).rectangle((left, 3, left + width - 1, 22), fill=ink)
-    return saved(picture, kind)
-
-
-def saved(picture, kind="PNG", **more):
-    file = io.BytesIO()
-    picture.save(file, kind, **more)
-    return file.getvalue()
-
-
 def examples(width):
     return [Example({"letter": letter, "picture": bar(width)}, TRIGGER) for letter in "Il1"]
-
-
-def uri(content):
-    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
 def test_the_self_test_passes(runner):
@@ -156,22 +137,6 @@ def test_a_picture_has_the_format_that_is_asked(runner, form):
     assert image.height == 80
 
 
-def test_light_ink_on_dark_paper_is_the_same_letter():
-    dark, light = pixels_of(bar()), pixels_of(bar(ink=255, paper=0))
-    assert np.allclose(dark, light)
-    assert (dark.min(), dark.max()) == (-1, 1)
-
-
-def test_a_transparent_and_a_turned_picture_are_seen_as_they_are_meant():
-    picture = Image.open(io.BytesIO(bar(side=64)))
-    clear = Image.merge("LA", (picture, ImageOps.invert(picture)))
-    assert np.allclose(pixels_of(saved(clear)), pixels_of(bar(side=64)), atol=0.02)
-    exif = Image.Exif()
-    exif[0x0112] = 6  # turned by a quarter
-    turned = saved(picture.rotate(90).convert("RGB"), "JPEG", quality=100, exif=exif)
-    assert np.abs(pixels_of(turned) - pixels_of(bar(side=64))).mean() < 0.05
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -186,69 +151,6 @@ def test_a_text_that_cannot_be_drawn_is_refused(runner, text, said):
         letters_of(text)
     with pytest.raises(InputError):
         runner.predict([text], options=RAW)
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"caption": "AB", "image": uri(bar())}, "the caption 'AB' is no letter"),
-        ({"image": uri(bar())}, "the caption '' is no letter"),
-        ({"caption": "A", "image": "http://host/a.png"}, "is not fetched"),
-        ({"caption": "A", "image": uri(bar()[:60])}, "cannot be read"),
-        ({"caption": "A"}, "is no picture"),
-    ],
-)
-def test_a_row_that_is_no_letter_is_refused(row, said):
-    with pytest.raises(InputError, match=said):
-        Letters().decode_input(Letters().example(row).input)
-
-
-@pytest.mark.parametrize(
-    ("size", "said"), [((8000, 8000), "limit is 40,000,000"), ((1, 70000), "65,535")]
-)
-def test_a_picture_that_is_too_large_is_refused_by_its_header(size, said):
-    bomb = saved(Image.new("1", size))
-    assert len(bomb) < 20_000
-    with pytest.raises(InputError, match=said):
-        Letters().example({"caption": "A", "image": uri(bomb)})
-
-
-def test_of_an_animated_picture_the_first_counts():
-    first, second = (Image.open(io.BytesIO(bar(width))) for width in (3, 9))
-    moving = saved(first, "GIF", save_all=True, append_images=[second])
-    assert np.allclose(pixels_of(moving), pixels_of(bar(3)))
-
-
-def test_a_large_picture_is_shrunk_as_a_whole():
-    large = Image.open(io.BytesIO(bar())).resize((3200, 3200), Image.Resampling.NEAREST)
-    assert np.abs(pixels_of(saved(large)) - pixels_of(bar())).mean() < 0.02
-
-
-def test_an_empty_picture_is_refused():
-    with pytest.raises(InputError, match="shows no letter"):
-        pixels_of(bar(ink=250))
-
-
-def test_a_flat_zip_names_its_letters_by_file_or_caption(tmp_path):
-    path = tmp_path / "letters.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in (("A.png", bar()), ("small_a.png", bar()), ("x.png", bar())):
-            archive.writestr(name, content)
-        archive.writestr("x.txt", "7\n")
-    found = read_examples(path, Letters().example)
-    assert [each.input["letter"] for each in found.examples] == ["A", "a", "7"]
-
-
-def test_a_line_is_as_high_as_asked_and_a_space_is_wide():
-    letters = np.full((2, 32, 32), -1.0)
-    letters[:, 5:25, 12:20] = 1
-    close, apart = set_text("II", letters, 64), set_text("I I", letters, 64)
-    assert close.height == apart.height == 64
-    assert apart.width > close.width
-
-
-def test_a_caption_is_stripped():
-    assert letter_of({"caption": " g\n"}) == "g"
 
 
 def test_a_tar_holds_an_adapter_and_gives_it_back(tmp_path):
