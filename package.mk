@@ -56,7 +56,7 @@ GPU_TESTS = tests/cog_adapt/runner/test_gpu*.py tests/cog_adapt/bench/test_gpu.p
 standin: $(ENV)  ## the GPU tests, MiniLM and all tests of the runner on a CUDA device of host memory
 	@$(STANDIN) --dist load -m gpu tests/cog_adapt/runner tests/cog_adapt/bench/test_gpu.py
 	@TEST_DEVICE=cuda $(STANDIN) --dist loadfile -m "not gpu" --ignore=$(FAULTY) \
-		tests/cog_adapt/runner tests/cog_adapt/standin gradient_check/tests
+		tests/cog_adapt/runner tests/cog_adapt/standin gradient_check/tests examples/diffusion
 
 standin-quick: $(ENV)  ## the short form: MiniLM on one device, and no tests that run on a CPU too
 	@$(STANDIN) --dist load -k "not minilm or cuda:1-bf16" $(GPU_TESTS) tests/cog_adapt/standin

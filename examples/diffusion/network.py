@@ -24,6 +24,23 @@ LEAST_SIGMA = 0.05  # below it, the velocity's error is not weighted up any more
 _ACROSS = SIDE // PATCH
 
 
+class PreciseLinear(nn.Linear):
+    """A layer whose output is float32 under autocast too.
+
+    FLUX's noise level takes the dtype of its first layer's output, times 1000: in bfloat16, levels
+    of .620 and .622 would be one.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Map shape (..., in) to (..., out)."""
+        return super().forward(input).float()
+
+    @classmethod
+    def replace_in(cls, transformer: Any) -> None:
+        """Let the first layer of FLUX's transformer be one."""
+        transformer.x_embedder.__class__ = cls
+
+
 class Drawer(nn.Module):
     """Draws letters.
 
@@ -52,6 +69,7 @@ class Drawer(nn.Module):
             pooled_projection_dim=WIDTH,
             axes_dims_rope=(4, 14, 14),
         )
+        PreciseLinear.replace_in(self.transformer)
         places = torch.arange(_ACROSS, dtype=torch.float32)
         rows, columns = torch.meshgrid(places, places, indexing="ij")
         ids = torch.stack([torch.zeros_like(rows), rows, columns], -1).view(-1, 3)
@@ -97,7 +115,7 @@ class Drawer(nn.Module):
     def style_of(self, rows: Tensor) -> Tensor:
         """Return the tokens of learned styles by their rows, [n] to [n, 8, 128]."""
         tokens: Tensor = self.style(rows).unflatten(1, self.style_shape)
-        return tokens
+        return tokens.to(self.letter.weight.dtype)
 
 
 class StyleReader(nn.Module):

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cog_adapt import Batch, WeightsError
+from examples.diffusion.network import PreciseLinear
 
 _PARTS = ("transformer", "vae", "text_encoder", "text_encoder_2", "text_encoder_3")
 
@@ -90,6 +91,10 @@ class Pipeline(nn.Module):
 
 class Flux(Pipeline):
     """FLUX: guidance is an input of the transformer, if it was trained with one."""
+
+    def __init__(self, loaded: Any) -> None:
+        super().__init__(loaded)
+        PreciseLinear.replace_in(self.transformer)
 
     def texts(self, ids: Batch) -> Batch:
         pooled = self.text_encoder(ids["tokenizer"]).pooler_output

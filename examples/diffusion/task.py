@@ -45,7 +45,7 @@ class Letters(PicturedTask):
         for label in labels:
             given = [self.decode_input(each.input) for each in examples if each.target == label]
             read = on_device(self.encode(given), module.no_style.device) if given else None
-            rows.append(module.read_style(**read) if read else module.no_style)
+            rows.append((module.read_style(**read) if read else module.no_style).float())
         return {"style.weight": torch.stack(rows)} if rows else {}
 
     def decode_input(self, value: Any) -> Any:

@@ -1,9 +1,12 @@
-"""Pictures of letters for tests."""
+"""Pictures of letters for tests, and the device that these run on."""
 
 import base64
 import io
+import os
 
 from PIL import Image, ImageDraw
+
+from cog_adapt import RunnerSettings
 
 
 def bar(width=3, kind="PNG", ink=0, paper=255, side=32):
@@ -22,3 +25,9 @@ def saved(picture, kind="PNG", **more):
 
 def uri(content):
     return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+
+def settings_in(folder):
+    """Exact numbers, on TEST_DEVICE."""
+    device = os.environ.get("TEST_DEVICE", "cpu")
+    return RunnerSettings(device=device, precision="fp32", weights_dir=folder)

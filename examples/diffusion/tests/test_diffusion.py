@@ -18,14 +18,13 @@ from cog_adapt import (
     ModelRunner,
     Query,
     Recipe,
-    RunnerSettings,
 )
 from examples.diffusion.drawing import DrawOptions
 from examples.diffusion.letters import TRIGGER, letters_of
 from examples.diffusion.network import LETTERS
 from examples.diffusion.tars import packed, unpacked
 from examples.diffusion.task import Letters
-from examples.diffusion.tests.pictures_of_letters import bar
+from examples.diffusion.tests.pictures_of_letters import bar, settings_in
 
 FEW = Recipe(max_steps=2, batch_size=8, repeats=2, learning_rate=1e-3)
 RAW = DrawOptions(steps=2, form="raw")
@@ -33,7 +32,7 @@ RAW = DrawOptions(steps=2, form="raw")
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory):
-    settings = RunnerSettings(device="cpu", weights_dir=tmp_path_factory.mktemp("weights"))
+    settings = settings_in(tmp_path_factory.mktemp("weights"))
     with ModelRunner(Letters(), settings) as runner:
         yield runner
 

@@ -21,6 +21,7 @@ from examples.diffusion.drawing import DrawOptions
 from examples.diffusion.folder import Folder, chosen_task
 from examples.diffusion.photos import gradient_bar
 from examples.diffusion.task import Letters
+from examples.diffusion.tests.pictures_of_letters import settings_in
 from examples.diffusion.tests.tiny_folder import pipeline_of, write_flux, write_sd3
 
 for each in (logging, transformers_logging):
@@ -56,7 +57,7 @@ def runners(folders, tmp_path_factory):
 
     def of(kind):
         if kind not in made:
-            settings = RunnerSettings(device="cpu", weights_dir=tmp_path_factory.mktemp("weights"))
+            settings = settings_in(tmp_path_factory.mktemp("weights"))
             made[kind] = ModelRunner(Folder(folders(kind), SIDE), settings)
         return made[kind]
 
