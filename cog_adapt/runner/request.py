@@ -1,15 +1,17 @@
 """The values of one request to the model, for any task: inputs, examples, an adapter."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import (
     DEFAULT_LIMITS,
     ExampleLimits,
+    ExampleOf,
     ExampleSet,
     Source,
     parse_examples,
@@ -122,12 +124,18 @@ def read_request_examples(request: Request, task: Task) -> ExampleSet:
         return ExampleSet([])
     name = "examples_file" if request.examples_file else "examples"
     try:
-        defaults = dict(request.row_defaults)
-        return parse_examples(
-            _source(request), lambda row: task.example(defaults | dict(row)), _limits_for(task)
-        )
+        return parse_examples(_source(request), _example_of(request, task), _limits_for(task))
     except InputError as error:
         raise InputError(f"`{name}`: {error}") from error
+
+
+def _example_of(request: Request, task: Task) -> ExampleOf:
+    """Return what makes an example of a row, which has the request's defaults behind its own."""
+    defaults = dict(request.row_defaults)
+    if not defaults:
+        return task.example
+    # a row notes which of its columns are read
+    return lambda row: task.example(ChainMap(cast("MutableMapping[str, Any]", row), defaults))
 
 
 def _limits_for(task: Task) -> ExampleLimits:

@@ -230,4 +230,4 @@ def load_folder(folder: str) -> tuple[Pipeline, Tokenizers]:
         **{name: None for name, value in parts.items() if value == [None, None]},
     )
     module = known[kind](loaded)
-    return module.eval(), Tokenizers(loaded, module.most_tokens)
+    return module, Tokenizers(loaded, module.most_tokens)

@@ -41,6 +41,15 @@ def found(store, owner="", **values):
     return find_adapter(Request(**values), store, Asker(owner), read=FILES.read)
 
 
+def test_rows_that_lack_a_column_have_the_requests_own():
+    rows = [{"input": "a"}, {"input": "b", "target": "y", "mood": "odd"}]
+    found = read_request_examples(
+        Request(examples=rows, row_defaults={"target": "x", "place": "z"}), Letters()
+    )
+    assert found.examples == EXAMPLES
+    assert found.warnings == ("columns not used: 'mood'",)
+
+
 def test_examples_come_as_text_as_objects_or_in_a_file(tmp_path):
     file = tmp_path / "file.bin"
     file.write_text(CSV)

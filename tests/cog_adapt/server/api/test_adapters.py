@@ -224,7 +224,7 @@ def test_a_page_may_be_of_some(play, query, found):
             "/a/download",
             "format=onnx",
             422,
-            "format is 'onnx'; allowed: safetensors, peft, receipt.",
+            "format is 'onnx'; allowed: safetensors, peft, diffusers, kohya, receipt.",
         ),
         ("/%ff", "", 400, "Invalid URL: Invalid UTF-8 in `reference`"),
         ("/%00", "", 404, "there is no adapter"),
