@@ -9,11 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cog_adapt import Batch, Generation, batch_rows
-from examples.diffusion.letters import MOST_LETTERS, data_uri, letters_of, set_text
+from cog_adapt import Batch, Generation, InputError, batch_rows
+from examples.diffusion.letters import MOST_LETTERS, check_size, data_uri, letters_of, set_text
 from examples.diffusion.network import SIDE
 
 PIXELS = SIDE * SIDE
+_FORMS = ("png", "webp", "jpg", "raw", "pixels")
+_BOUNDS = (
+    ("steps", 1, 1000),
+    ("guidance", 0, 100),
+    ("height", 0, 16_383),
+    ("width", 0, 16_383),
+    ("previews", 0, 1000),
+)
 T = TypeVar("T", bound=Any)
 
 
@@ -39,6 +47,15 @@ class DrawOptions:
     width: int = 0
     form: str = "png"
     previews: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what no request may ask (InputError)."""
+        for name, least, most in _BOUNDS:
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not least <= value <= most:
+                raise InputError(f"{name} is {value!r:.40}; it lies in {least} to {most}.")
+        if self.form not in _FORMS:
+            raise InputError(f"the format is {self.form!r:.40}; send one of {', '.join(_FORMS)}.")
 
 
 def seed_or_drawn(seed: int | None) -> int:
@@ -67,6 +84,7 @@ class Drawing(Generation):
     def __init__(self, text: str, options: DrawOptions) -> None:
         self._text, self._options = text, options
         self.letters = torch.tensor(letters_of(text))
+        check_size(text, options.height)
         draws = torch.Generator().manual_seed(options.seed)
         self.x: Tensor = torch.randn(len(self.letters), 1, SIDE, SIDE, generator=draws)
         self.guidance = options.guidance

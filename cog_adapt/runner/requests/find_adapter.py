@@ -65,9 +65,14 @@ def find_blend(request: Request, store: AdapterStore, asker: Asker) -> Blend:
     """
     for name in ("lora_scale", "extra_lora_scale"):
         scale = getattr(request, name)
-        if not abs(scale) <= _MOST_SCALE:
-            raise InputError(f"`{name}` is {scale}; it lies in ±{_MOST_SCALE}. Send less.")
+        if not isinstance(scale, int | float) or not abs(scale) <= _MOST_SCALE:
+            raise InputError(f"`{name}` is {scale!r:.40}; it lies in ±{_MOST_SCALE}. Send less.")
     extra = None
+    if request.extra_lora.startswith(URL):
+        raise InputError(
+            f"`extra_lora` is the URL {request.extra_lora[:_SHOWN]!r}, but takes an id or a name. "
+            "Upload the file to POST /adapters, and send its id."
+        )
     if request.extra_lora:
         sources = (request.adapter, request.weights, request.examples, request.examples_file)
         if not any(sources):

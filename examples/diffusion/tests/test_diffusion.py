@@ -127,6 +127,30 @@ def test_previews_come_before_the_picture(runner):
     assert all(height == 64 for _, height in sizes)
 
 
+@pytest.mark.parametrize(
+    ("text", "height", "width"),
+    [
+        ("A" + "\n" * 16_000, 128, "x 2,048,000"),
+        ("A" + " " * 15_000 + "B", 128, "660,280 x 128"),
+        ("Ab", 4096, "x 4,096"),
+    ],
+)
+def test_a_picture_that_would_be_too_large_is_refused_before_any_step(runner, text, height, width):
+    with pytest.raises(InputError, match=rf"{width} pixels; the limits are 4,000,000"):
+        runner.predict([text], options=DrawOptions(steps=1, height=height))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("steps", 0), ("steps", 10**9), ("steps", "x"), ("previews", -1), ("guidance", float("nan"))],
+)
+def test_options_out_of_bounds_are_refused(name, value):
+    with pytest.raises(InputError, match=rf"{name} is .*it lies in \d+ to \d+"):
+        DrawOptions(**{name: value})
+    with pytest.raises(InputError, match="the format is 'gif'; send one of png"):
+        DrawOptions(form="gif")
+
+
 @pytest.mark.parametrize("form", ["png", "webp", "jpg"])
 def test_a_picture_has_the_format_that_is_asked(runner, form):
     (picture,) = runner.predict(["ab\ncd"], options=DrawOptions(steps=1, form=form, height=40))

@@ -116,7 +116,7 @@ def test_a_removed_adapter_is_not_found_as_the_second(runner, adapters):
 
 
 @pytest.mark.parametrize("name", ["lora_scale", "extra_lora_scale"])
-@pytest.mark.parametrize("scale", [math.nan, math.inf, 1e9, -101])
+@pytest.mark.parametrize("scale", [math.nan, math.inf, 1e9, -101, "1"])
 def test_a_scale_out_of_bounds_is_refused(runner, adapters, name, scale):
     with pytest.raises(InputError, match=f"`{name}` is .*it lies in ±100"):
         asked(runner, adapter=adapters[0].id, **{name: scale})
@@ -125,6 +125,8 @@ def test_a_scale_out_of_bounds_is_refused(runner, adapters, name, scale):
 def test_a_second_adapter_needs_a_first_and_pairs_of_its_own(runner, adapters):
     with pytest.raises(InputError, match="`extra_lora` is added to an adapter, but the request"):
         asked(runner, extra_lora=adapters[1].id)
+    with pytest.raises(InputError, match=r"`extra_lora` is the URL 'https://.*send its id"):
+        asked(runner, adapter=adapters[1].id, extra_lora="https://host/lora.safetensors")
     head = runner.adapt([Example("aa", "low"), Example("zz", "high")], replace(FEW, method="head"))
     runner.store.put(head.adapter, "")
     with pytest.raises(InputError, match=r"has no LoRA pairs \(its method is 'head'\)"):
