@@ -18,7 +18,7 @@ from examples.image.pictures import file_of, opened, pixel_count, shrunk, turned
 
 TRIGGER = "TOK"
 MOST_LETTERS = 64
-MOST_PIXELS, MOST_SIDE = 4_000_000, 16_383  # of a drawn text: 0.2 s as WebP, whose longest side
+_MOST_PIXELS, _MOST_SIDE = 4_000_000, 16_383  # of a drawn text: 0.2 s as WebP, whose longest side
 _GAP, _SPACE, _LINE = 2, 9, 32  # pixels between letters, of a space, and of a line
 _INK = 0.15  # a column with less ink than this in each pixel is empty
 
@@ -100,10 +100,10 @@ def check_size(text: str, height: int) -> None:
         sum(_GAP + (_SPACE if each.isspace() else SIDE) for each in line) + _GAP for line in lines
     ]
     width, whole = max(widths) * height // _LINE, height * len(lines)
-    if width * whole > MOST_PIXELS or max(width, whole) > MOST_SIDE:
+    if width * whole > _MOST_PIXELS or max(width, whole) > _MOST_SIDE:
         raise InputError(
-            f"the picture may have {width:,} x {whole:,} pixels; the limits are {MOST_PIXELS:,}, "
-            f"and {MOST_SIDE:,} a side. Ask for a smaller `height` (it is {height}), or less text."
+            f"the picture may have {width:,} x {whole:,} pixels; the limits are {_MOST_PIXELS:,}, "
+            f"and {_MOST_SIDE:,} a side. Ask for a smaller `height` (it is {height}), or less text."
         )
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from cog_adapt.runner.data.files import ZIP_MARK, write_whole
 from cog_adapt.runner.errors import WeightsError
 from gradient_check.phases.census import checksums
-from gradient_check.phases.lora import LORA_A
+from gradient_check.phases.lora import LORA_A, SCALE
 
 FORMAT = "cog-adapt/1"
 _TIMEOUT_SECONDS = 30
@@ -62,6 +62,13 @@ class Adapter:
         """The rank of the adapter's LoRA pairs; None if the adapter has no pair."""
         pairs = (t for name, t in self.tensors.items() if name.rpartition(".")[2] == LORA_A)
         return next((tensor.shape[0] for tensor in pairs), None)
+
+    @property
+    def pair_scales(self) -> dict[str, float]:
+        """The scale of each trained LoRA pair, by its layer."""
+        trained = (n for n, t in self.tensors.items() if n.endswith(f".{LORA_A}") and t.numel())
+        paths = (name.rpartition(".")[0] for name in trained)
+        return {path: self.scales.get(path, SCALE) for path in paths}
 
     @property
     def nbytes(self) -> int:

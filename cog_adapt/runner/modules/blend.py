@@ -47,7 +47,7 @@ class Blend:
         """Return what answers in an adapter's place; the base stays the base."""
         if adapter is None or (self.extra is None and self.scale == 1):
             return adapter
-        scales = {path: scale * self.scale for path, scale in _scales_of(adapter).items()}
+        scales = {path: scale * self.scale for path, scale in adapter.pair_scales.items()}
         joined = self._joined(adapter, scales)
         scales |= dict.fromkeys((name.rpartition(".")[0] for name in joined), 1.0)
         return BlendedAdapter(
@@ -69,7 +69,7 @@ class Blend:
         found: dict[str, Tensor] = {}
         if self.extra is None:
             return found
-        for path, scale in _scales_of(self.extra).items():
+        for path, scale in self.extra.pair_scales.items():
             a, b = f"{path}.{LORA_A}", f"{path}.{LORA_B}"
             found[a] = self.extra.tensors[a] * (scale * self.extra_scale)
             found[b] = self.extra.tensors[b]
@@ -81,10 +81,3 @@ class Blend:
     def _sources(self, adapter: Adapter) -> str:
         extra = self.extra.id if self.extra else None
         return json.dumps([adapter.id, self.scale, extra, self.extra_scale])
-
-
-def _scales_of(adapter: Adapter) -> dict[str, float]:
-    """Return the scale of each trained pair, by its layer."""
-    trained = (n for n, t in adapter.tensors.items() if n.endswith(f".{LORA_A}") and len(t))
-    paths = (name.rpartition(".")[0] for name in trained)
-    return {path: adapter.scales.get(path, SCALE) for path in paths}

@@ -26,7 +26,7 @@ from cog_adapt.runner.storage.lora_pairs import (
     scales_in,
 )
 from cog_adapt.runner.storage.peft_format import PeftFormat, header_of_file
-from gradient_check.phases.lora import LORA_A, LORA_B, SCALE
+from gradient_check.phases.lora import LORA_A, LORA_B
 
 _ENDS = (
     (".lora_A.weight", ".lora_B.weight"),
@@ -142,13 +142,11 @@ def is_lora_file(content: bytes) -> bool:
 
 
 def _pairs_of(adapter: Adapter) -> dict[str, Pair]:
-    paths = [name.rpartition(".")[0] for name in adapter.tensors if name.endswith(f".{LORA_A}")]
-    found = {}
-    for path in paths:
-        a, b = (adapter.tensors[f"{path}.{leaf}"] for leaf in (LORA_A, LORA_B))
-        if a.numel():
-            found[path] = Pair(a, b * adapter.scales.get(path, SCALE))
-    return found
+    of = adapter.tensors
+    return {
+        path: Pair(of[f"{path}.{LORA_A}"], of[f"{path}.{LORA_B}"] * scale)
+        for path, scale in adapter.pair_scales.items()
+    }
 
 
 def _as_diffusers(pairs: Mapping[str, Pair]) -> dict[str, Tensor]:
