@@ -2,15 +2,18 @@
 
     python -m bench.styles FOLDER --output docs/results/styles.json
 
-FOLDER is that of `bench.glyphs.corpus`. Half of the far fonts are to work with; the other half was
-scored once (`--half shut`).
+FOLDER is that of `bench.glyphs.corpus`; each case is kept there, so a run goes on where the last
+one ended, and `--part 0/2` shares the cases among processes. Half of the far fonts are to work
+with; the other half was scored once (`--half shut`).
 """
 
 import argparse
+import hashlib
 import io
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -22,13 +25,14 @@ from PIL import Image
 
 from bench.glyphs.by_hand import drawn_by_hand, trained_by_hand
 from bench.glyphs.corpus import Corpus
-from bench.glyphs.scores import GIVEN, Case, Scores, judge_of, means_of
+from bench.glyphs.scores import GIVEN, Case, Drawn, Scores, Way, judge_of, means_of
 from cog_adapt import Adapter, Example, ModelRunner, Recipe, RunnerSettings
 from examples.diffusion.drawing import DrawOptions
 from examples.diffusion.letters import TRIGGER
-from examples.diffusion.network import LETTERS
+from examples.diffusion.network import LETTERS, load_network
 from examples.diffusion.task import Letters
 
+COPIED = "nearest font, copied"
 LEARNED = {"learned style": "head", "LoRA and style": "lora", "auto": "auto"}
 _SHOWN = 12
 
@@ -47,14 +51,14 @@ class Bench:
         self._task = Letters()
         self._module = self._task.load().eval()
 
-    def ways(self, case: Case) -> dict[str, tuple[np.ndarray, float]]:
-        """Return for each way the drawn letters, uint8 [letters, 32, 32], and its CPU seconds."""
+    def ways(self, case: Case, asked: Sequence[str]) -> dict[str, "Way"]:
+        """Draw a case in the ways that are asked."""
         given = self._examples(case.font, case.places)
         nearest = int(self._corpus.nearest[case.font])
         everything = self._examples(nearest, [*range(len(LETTERS))])
-        ways: dict[str, Callable[[], np.ndarray]] = {
-            "nearest font, copied": lambda: self._corpus.letters[nearest][case.rest],
-            "base without a style": lambda: self._draw(case, None),
+        ways: dict[str, Callable[[], Drawn]] = {
+            COPIED: lambda: (self._corpus.letters[nearest][case.rest], {}),
+            "base without a style": lambda: (self._draw(case, None), {}),
             "base in the nearest font's style": lambda: self._learn(case, everything, None),
             "style as it is read": lambda: self._learn(case, given, None),
         }
@@ -62,9 +66,12 @@ class Bench:
             ways[name] = partial(self._learn, case, given, method)
         ways["LoRA and style by hand, with peft"] = partial(self._by_hand, case, given)
         found = {}
-        for name, way in ways.items():
+        for name in [name for name in ways if name == COPIED or name in asked or not asked]:
             began = time.process_time()
-            found[name] = (way(), time.process_time() - began)
+            drawn, more = ways[name]()
+            found[name] = Way(drawn, time.process_time() - began, more)
+            if "expected" in more:
+                found[name].more["measured"] = self._score(case, more.pop("adapter"))
         return found
 
     def _examples(self, font: int, places: Sequence[int]) -> list[Example]:
@@ -74,19 +81,35 @@ class Bench:
             for place in places
         ]
 
-    def _learn(self, case: Case, given: list[Example], method: str | None) -> np.ndarray:
+    def _learn(self, case: Case, given: list[Example], method: str | None) -> Drawn:
         recipe = self._recipe(
             method=method or "head", seed=case.seed, stop_after=None if method else 0
         )
-        return self._draw(case, self._runner.adapt(given, recipe).adapter)
+        done = self._runner.adapt(given, recipe)
+        decision, more = done.report.decision, dict[str, Any]()
+        if decision and decision.after:
+            after = decision.after
+            more = {
+                "chosen": decision.chosen,
+                "expected": after.score,
+                "expected error": after.error,
+                "adapter": done.adapter,
+            }
+        return self._draw(case, done.adapter), more
+
+    def _score(self, case: Case, adapter: Adapter) -> float | None:
+        """Return the mean score of half of the letters that were not given."""
+        rest = self._examples(case.font, case.rest)
+        looked = Recipe(hold_out=0.5, stop_after=0, batch_size=64, learning_rate=1e-3)
+        return self._runner.adapt(rest, looked, begin=adapter).report.held_out_before
 
     def _text(self, case: Case) -> str:
         return "".join(LETTERS[place] for place in case.rest)
 
-    def _by_hand(self, case: Case, given: list[Example]) -> np.ndarray:
+    def _by_hand(self, case: Case, given: list[Example]) -> Drawn:
         batch = self._task.encode([self._task.decode_input(each.input) for each in given])
         model, style = trained_by_hand(self._module, batch, case.seed)
-        return drawn_by_hand(model, style, self._text(case), case.seed)
+        return drawn_by_hand(model, style, self._text(case), case.seed), {}
 
     def _draw(self, case: Case, adapter: Adapter | None) -> np.ndarray:
         options = DrawOptions(seed=case.seed, form="raw")
@@ -99,22 +122,54 @@ def _png(letter: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def measured(folder: Path, asked: argparse.Namespace) -> tuple[dict[str, Any], Image.Image]:
-    """Draw and judge all cases; return the means by way and given letters, and a grid."""
-    corpus = Corpus.read(folder)
-    half = [int(font) for font in corpus.held_out[asked.half == "shut"][: asked.fonts]]
-    scores = Scores(corpus, judge_of(folder, corpus), half)
-    cases = [Case(*each) for each in product(half, asked.given, range(asked.seeds))]
-    first = [Case(font, asked.given[0], 0) for font in half[:_SHOWN]]
-    rows: list[dict[str, Any]] = []
-    shown: list[np.ndarray] = []
-    with TemporaryDirectory() as scratch, _runner_in(scratch) as runner:
-        bench = Bench(corpus, runner, recipe_of(asked))
-        for case in cases:
-            ways = bench.ways(case)
-            rows += scores.rows_of(case, ways)
-            shown += [_strip(corpus.letters[case.font], case, ways)] * (case in first)
-    return {"cases": rows, "means": means_of(rows)}, Image.fromarray(np.concatenate(shown))
+class Cases:
+    """The cases that are asked, and what is kept of each.
+
+    Args:
+        asked: the command's arguments.
+    """
+
+    def __init__(self, asked: argparse.Namespace) -> None:
+        self._asked = asked
+        self._corpus = Corpus.read(asked.folder)
+        held_out = self._corpus.held_out[asked.half == "shut"]
+        self._half = [int(font) for font in held_out][: asked.fonts]
+        self._all = [Case(*each) for each in product(self._half, asked.given, range(asked.seeds))]
+        weights = load_network().state_dict()
+        digest = hashlib.sha256(b"".join(each.numpy().tobytes() for each in weights.values()))
+        digest.update(repr((recipe_of(asked)("lora", 0, None), asked.ways)).encode())
+        self._kept: Path = asked.folder / f"cases-{digest.hexdigest()[:8]}"
+
+    def measure(self) -> None:
+        """Draw and judge the cases of this part that are not kept yet."""
+        scores = Scores(self._corpus, judge_of(self._asked.folder, self._corpus), self._half)
+        self._kept.mkdir(exist_ok=True)
+        part, parts = map(int, self._asked.part.split("/"))
+        with TemporaryDirectory() as scratch, _runner_in(scratch) as runner:
+            bench = Bench(self._corpus, runner, recipe_of(self._asked))
+            mine = self._all[part::parts]
+            for case in [case for case in mine if not self._path(case).exists()]:
+                self._keep(case, bench.ways(case, self._asked.ways), scores)
+
+    def _keep(self, case: Case, ways: Mapping[str, Way], scores: Scores) -> None:
+        rows = scores.rows_of(case, ways)
+        strip = _strip(self._corpus.letters[case.font], case, ways)
+        Image.fromarray(strip).save(self._path(case).with_suffix(".png"))
+        self._path(case).write_text(json.dumps(rows))
+
+    def found(self) -> tuple[dict[str, Any], Image.Image]:
+        """Return the rows of all cases, their means by way and given letters, and a grid."""
+        kept = [case for case in self._all if self._path(case).exists()]
+        rows = [row for case in kept for row in json.loads(self._path(case).read_text())]
+        first = [case for case in kept if case.seed == 0 and case.given == self._asked.given[0]]
+        strips = [Image.open(self._path(case).with_suffix(".png")) for case in first[:_SHOWN]]
+        of = f"{len(kept)} of {len(self._all)} cases of the half {self._asked.half}"
+        grid = Image.fromarray(np.concatenate([np.asarray(strip) for strip in strips]))
+        return {"of": of, "means": means_of(rows), "cases": rows}, grid
+
+    def _path(self, case: Case) -> Path:
+        name = str(self._corpus.names[case.font]).replace("/", " ")
+        return self._kept / f"{name}-{case.given}-{case.seed}.json"
 
 
 def _runner_in(scratch: str) -> ModelRunner:
@@ -122,27 +177,18 @@ def _runner_in(scratch: str) -> ModelRunner:
 
 
 def recipe_of(asked: argparse.Namespace) -> Callable[..., Recipe]:
-    """Return what makes the recipe of a method and a seed."""
+    """Return what makes the recipe of a method, a seed and the steps after which it stops."""
 
     def made(method: str, seed: int, stop_after: int | None) -> Recipe:
-        return Recipe(
-            method=method,
-            rank=asked.rank,
-            max_steps=asked.steps,
-            batch_size=8,
-            repeats=4,
-            learning_rate=asked.rate,
-            ema=asked.ema,
-            seed=seed,
-            stop_after=stop_after,
-        )
+        usual = replace(Letters.recipe, method=method, seed=seed, max_steps=asked.steps)
+        return replace(usual, stop_after=stop_after)
 
     return made
 
 
-def _strip(truth: np.ndarray, case: Case, ways: dict[str, tuple[np.ndarray, float]]) -> np.ndarray:
+def _strip(truth: np.ndarray, case: Case, ways: Mapping[str, Way]) -> np.ndarray:
     """Return the truth and each way below it, black on white, the given letters left out."""
-    lines = [truth[case.rest], *(drawn for drawn, _ in ways.values())]
+    lines = [truth[case.rest], *(way.drawn for way in ways.values())]
     rows = [np.concatenate([*line[:30]], 1) for line in lines]
     return 255 - np.concatenate([*rows, np.zeros((8, rows[0].shape[1]), np.uint8)])
 
@@ -156,12 +202,13 @@ def main() -> None:
     parser.add_argument("--given", type=int, nargs="+", default=[8, 4, 16], choices=GIVEN)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--rank", type=int, default=8)
-    parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--ema", type=float, default=0.9)
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--ways", nargs="+", default=(), help="some of the ways, by name")
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
-    found, grid = measured(asked.folder, asked)
+    cases = Cases(asked)
+    cases.measure()
+    found, grid = cases.found()
     for row in found["means"]:
         print(json.dumps(row))
     if asked.output:

@@ -1,10 +1,11 @@
 """How near drawn letters come to a font's own, and whether a judge reads them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from bench.glyphs.corpus import Corpus, distances_of
 from bench.glyphs.judge import Judge, scaled, train_judge
 from examples.diffusion.network import LETTERS
 
+Drawn = tuple[np.ndarray, dict[str, Any]]
+"""Letters, uint8 [letters, 32, 32], and what else is known of them."""
 GIVEN = {4: "HOae", 8: "HOAnageR", 16: "HOAnageRSMbdtks3"}
 
 
@@ -36,6 +39,20 @@ class Case:
         return [place for place in range(len(LETTERS)) if place not in self.places]
 
 
+class Way(NamedTuple):
+    """Letters of a case that were drawn in one way.
+
+    Attributes:
+        drawn: uint8 [letters, 32, 32].
+        seconds: of the CPU.
+        more: of an adaptation that says what it expects: that, and what was measured.
+    """
+
+    drawn: np.ndarray
+    seconds: float
+    more: dict[str, Any]
+
+
 class Scores:
     """Judges drawn letters against a font's own.
 
@@ -48,9 +65,7 @@ class Scores:
     def __init__(self, corpus: Corpus, judge: Judge, fonts: Sequence[int]) -> None:
         self._corpus, self._judge, self._fonts = corpus, judge, [*fonts]
 
-    def rows_of(
-        self, case: Case, ways: dict[str, tuple[np.ndarray, float]]
-    ) -> list[dict[str, Any]]:
+    def rows_of(self, case: Case, ways: Mapping[str, Way]) -> list[dict[str, Any]]:
         """Return the scores of each way that `Bench.ways` drew."""
         about = {
             "font": str(self._corpus.names[case.font]),
@@ -58,8 +73,14 @@ class Scores:
             "seed": case.seed,
         }
         return [
-            {"way": name, **about, **self.of(case, drawn), "CPU seconds": seconds}
-            for name, (drawn, seconds) in ways.items()
+            {
+                "way": name,
+                **about,
+                **self.of(case, way.drawn),
+                "CPU seconds": way.seconds,
+                **way.more,
+            }
+            for name, way in ways.items()
         ]
 
     def of(self, case: Case, drawn: np.ndarray) -> dict[str, float]:
@@ -95,7 +116,7 @@ def means_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     copied = {(r["font"], r["given"], r["seed"]): r for r in rows if "copied" in r["way"]}
     for way, given in dict.fromkeys((row["way"], row["given"]) for row in rows):
         own = [row for row in rows if (row["way"], row["given"]) == (way, given)]
-        names = [name for name in own[0] if name not in ("way", "font", "given", "seed")]
+        names = [name for name, value in own[0].items() if isinstance(value, float)]
         nearer = [
             row["L1"] < (c := copied[row["font"], given, row["seed"]])["L1"]
             and row["SSIM"] > c["SSIM"]
@@ -108,9 +129,18 @@ def means_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "given": given,
                 **means,
                 "both nearer than copied": round(float(np.mean(nearer)), 3),
+                **_estimates_of(own),
             }
         )
     return found
+
+
+def _estimates_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how often the measured score lies within the error that was stated for it."""
+    said = [row for row in rows if "expected" in row]
+    within = [abs(row["measured"] - row["expected"]) <= row["expected error"] for row in said]
+    chosen = Counter(row["chosen"] for row in said)
+    return {"within its error": round(float(np.mean(within)), 3), "chosen": chosen} if said else {}
 
 
 def judge_of(folder: Path, corpus: Corpus) -> Judge:

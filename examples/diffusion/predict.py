@@ -46,6 +46,12 @@ class Predictor(BaseRunner):
         extra_lora_scale: float = Input(
             description="How strongly the second counts", default=1.0, ge=-1.0, le=2.0
         ),
+        method: str = Input(
+            description="lora; head: the style alone; auto: what draws left-out letters best; "
+            "empty: the adapter's, else lora",
+            default="",
+            choices=["", "auto", "lora", "head"],
+        ),
         steps: int = Input(description="Steps of learning at most", default=100, ge=1, le=2000),
         lora_rank: int | None = Input(
             description="Of what is learned; empty: 8 for letters, else 16",
@@ -93,7 +99,7 @@ class Predictor(BaseRunner):
             examples_file=input_images,
             adapter=adapter,
             weights=unpacked(replicate_weights) if replicate_weights else None,
-            recipe=chosen(self.task.recipe, rank=lora_rank, max_steps=steps),
+            recipe=chosen(self.task.recipe, method=method, rank=lora_rank, max_steps=steps),
             row_defaults={"trigger_word": trigger_word},
             lora_scale=lora_scale,
             extra_lora=extra_lora,

@@ -49,11 +49,12 @@ class Trainer(BaseRunner):
             le=1.0,
         ),
         batch_size: int | None = Input(
-            description="Pictures a step; empty: 8 letters, else 1", default=None, ge=1, le=64
+            description="Pictures a step; empty: 16 letters, else 1", default=None, ge=1, le=64
         ),
-        num_class_images: int = Input(
-            description="The base draws so many first, to be kept in mind; not of letters",
-            default=0,
+        num_class_images: int | None = Input(
+            description="The base draws so many first, to be kept in mind; empty: 16 letters, "
+            "else none",
+            default=None,
             ge=0,
             le=100,
         ),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cog_adapt.runner.adaptation.batches import batch_indices, split
 from cog_adapt.runner.adaptation.compiling import compile_blocks
@@ -24,7 +24,8 @@ from cog_adapt.runner.adaptation.extra_examples import with_extra_examples
 from cog_adapt.runner.adaptation.kept_outputs import recall
 from cog_adapt.runner.adaptation.micro_batches import MicroBatches
 from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Step
-from cog_adapt.runner.adaptation.start import FACTOR, Start, StepRows, adamw, weighted_loss
+from cog_adapt.runner.adaptation.scoring import rated, score_draws
+from cog_adapt.runner.adaptation.start import FACTOR, Start, adamw, weighted_loss
 from cog_adapt.runner.adaptation.training_state import (
     TrainingState,
     copied_optimizer,
@@ -32,13 +33,10 @@ from cog_adapt.runner.adaptation.training_state import (
 )
 from cog_adapt.runner.adaptation.trunk import frozen_blocks, keep_trunk, relief_of, trunk_positions
 from cog_adapt.runner.adaptation.weight_average import WeightAverage
-from cog_adapt.runner.modules.row_noise import drawing_by_row
-from cog_adapt.runner.task.task import Task
 from gradient_check.phases.checkpointing import recompute_blocks
 from gradient_check.phases.determinism import is_repeatable
 from gradient_check.phases.gradient_step import GradientStep, StepResult
-from gradient_check.phases.modes import run_inference
-from gradient_check.phases.randomness import derive_seed, seeded
+from gradient_check.phases.randomness import derive_seed
 from gradient_check.phases.replicas import (
     Tensors,
     modules_in_training,
@@ -48,7 +46,6 @@ from gradient_check.phases.replicas import (
 
 _SAVING_SECONDS = 0.005  # the part of a tick that waits for the disk
 _SCORINGS = 5  # held-out scorings spread over a run, besides the first one before any step
-_DRAWS = 8  # of the noise of each held-out example
 
 Adapting = Generator[Step | None, None, tuple[Tensors, AdaptationReport]]
 
@@ -243,7 +240,7 @@ class _Run:
         if not self.is_scored or not due or any(s.step == number for s in self.scores):
             return
         began = time.monotonic()
-        totals, draws = torch.zeros(2, dtype=torch.float64), _score_draws(self.start.task)
+        totals, draws = torch.zeros(2, dtype=torch.float64), score_draws(self.start.task)
         size = max(1, recipe.batch_size // draws)
         for first in range(0, len(self.held_out), size):
             if first and not self.scores and self._is_half_over:
@@ -290,22 +287,10 @@ class _Run:
 
     def _score(self, chosen: Sequence[int], earlier: Sequence[int]) -> Tensor:
         rows = self.examples.rows(chosen)._replace(earlier=tuple(earlier))
-        replica, precision = self.take_step.replica, self.start.training.precision
-        # All scorings use one seed, so that their scores compare.
-        seed = derive_seed(self.start.training.recipe.seed, "held out")
         with nullcontext() if self.average is None else self.average.applied():
-            values = run_inference(
-                _loss_and_score,
-                replica,
-                precision,
-                "no_grad",
-                task=self.start.task,
-                rows=rows,
-                seed=seed,
-                device=precision.device,
-            )
+            values = rated(self.start, self.take_step.replica, rows)
         each = 1.0 if rows.weights is None else rows.weights.double()
-        return torch.stack([(value.double() * each).sum() for value in values]).cpu()
+        return (values * each).sum(1).cpu()
 
     def _trained(self) -> Tensors:
         """Return what the run would give now: the averages where there are any."""
@@ -325,25 +310,6 @@ def _state_of(run: _Run) -> Generator[None, None, TrainingState]:
         seconds=run.seconds,
         average={} if run.average is None else run.average.tensors(cpu),
     )
-
-
-def _score_draws(task: Task) -> int:
-    """Return the rows of each held-out example: several for a random loss that is its own score.
-
-    One draw of the noise says little about a loss, and the best step is chosen by it.
-    """
-    is_random = task.random_loss and type(task).score is Task.score
-    return _DRAWS if is_random else 1
-
-
-def _loss_and_score(
-    module: nn.Module, task: Task, rows: StepRows, seed: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    values = []
-    for rate in (task.loss, task.score):
-        with seeded(seed, device), drawing_by_row(rows.positions, rows.earlier):
-            values.append(rate(module, rows.batch, rows.targets))
-    return values[0], values[1]
 
 
 def _gradient_step(start: Start) -> GradientStep:

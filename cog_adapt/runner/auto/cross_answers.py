@@ -100,7 +100,7 @@ def cross_answers(
         # `stop_after` is for runs on all examples
         recipe = replace(run.training.recipe, stop_after=None)
         run = run.with_recipe(recipe)
-        trained = yield from _trained(run)
+        trained = yield from trained_on_fold(run)
         features = given.features[others]
         outputs = {BASE: given.objective.prior(features), CLOSED: form.head(features)}
         if given.objective.averages:
@@ -115,7 +115,7 @@ def cross_answers(
     return CrossAnswers(torch.cat([others for others, _ in parts]), joined, wrong_share)
 
 
-def _trained(run: Start) -> Generator[None, None, Tensors]:
+def trained_on_fold(run: Start) -> Generator[None, None, Tensors]:
     """Adapt to a fold; its steps are not reported as progress."""
     work = adapt_within_bounds(run)
     while True:

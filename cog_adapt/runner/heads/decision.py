@@ -18,6 +18,7 @@ _FEWEST_FOR_GRADIENTS = 40.0
 _ADDED_ANSWERS = 4  # answers added to the count in a share's standard error
 BASE, CLOSED, GRADIENTS, MIDDLE = "base", "closed form", "gradients", "middle"
 AVERAGE = "average"
+START, HEAD_STEPS = "start", "head"
 _WORDS = {
     BASE: "nothing that was learned beats the base",
     CLOSED: "a head in closed form answers best; gradient steps would not pay",
@@ -25,6 +26,8 @@ _WORDS = {
     MIDDLE: "the middle between where gradient steps began and ended answers best",
     AVERAGE: "so few examples do not show which is better, so a closed form and gradient steps "
     "are averaged",
+    START: "what the task starts with, before any step, answers best",
+    HEAD_STEPS: "steps on the head alone answer best",
 }
 
 
@@ -84,7 +87,8 @@ class HeadDecision:
     """The choice of a candidate, and its reason.
 
     Attributes:
-        chosen: BASE, CLOSED, GRADIENTS, MIDDLE or AVERAGE.
+        chosen: BASE, CLOSED, GRADIENTS, MIDDLE or AVERAGE; START, HEAD_STEPS or GRADIENTS of a
+            task without features.
         why: in a sentence.
         metric: the name of the scores.
         before: the base's score; None if it could not be estimated.
@@ -183,6 +187,24 @@ def decide(
         after=candidates[chosen],
         candidates=candidates,
     )
+
+
+def of_stages(candidates: Mapping[str, CandidateScore], metric: str) -> HeadDecision:
+    """Choose the least loss among the stages of a task without features, of which START is one."""
+    chosen = min(candidates, key=lambda name: candidates[name].loss)
+    return HeadDecision(
+        chosen=chosen,
+        why=_WORDS[chosen],
+        metric=metric,
+        before=candidates[START],
+        after=candidates[chosen],
+        candidates=candidates,
+    )
+
+
+def not_compared(metric: str, no_estimate: str) -> HeadDecision:
+    """Return the decision for what a task starts with, while nothing else is known."""
+    return HeadDecision(START, _WORDS[START], metric, no_estimate=no_estimate)
 
 
 def _rounded(candidate: CandidateScore | None) -> dict[str, float] | None:

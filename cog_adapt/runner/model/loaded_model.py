@@ -35,7 +35,8 @@ from cog_adapt.runner.adaptation.start import (
 from cog_adapt.runner.adaptation.step_parts import limit_for
 from cog_adapt.runner.auto.features import gathered
 from cog_adapt.runner.auto.head import features_of
-from cog_adapt.runner.auto.run import Early, adapt_automatically, adapt_without_features, fit_head
+from cog_adapt.runner.auto.run import Early, adapt_automatically, fit_head
+from cog_adapt.runner.auto.stages import Unfeatured, adapt_unfeatured
 from cog_adapt.runner.auto.start import AutoStart, InputLookup
 from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
@@ -199,7 +200,6 @@ class LoadedModel:
         own = gradient_method(self.base.template, self.task)
         start = yield from self.starting(examples, replace(recipe, method=own), is_blind=True)
         start = yield from admitted(self.estimates, start.with_kept_rows(kept))
-        decoded, began = start.data.examples, start.began
         given = yield from _gathered(self, start, kept)
         outcome = adapter = None
         if given is not None:
@@ -207,15 +207,14 @@ class LoadedModel:
             given = replace(given, known=known, checkpoints=checkpoints)
             outcome = yield from adapt_automatically(given)
         if outcome is None:
-            start = yield from self.starting(
-                examples, replace(recipe, method=own), checkpoints=checkpoints
-            )
-            start = replace(start.with_kept_rows(kept).with_examples(decoded), began=began)
-            outcome = yield from adapt_without_features(start)
+            starting = partial(self.starting, recipe=recipe)
+            unfeatured = Unfeatured(starting, blind=start, sent=examples, checkpoints=checkpoints)
+            outcome = yield from adapt_unfeatured(unfeatured)
         if outcome.tensors is not None:
             adapter = self._adapter(start, outcome.tensors, outcome.report.method)
         used = replace(start.training.recipe, method=AUTO, learning_rate=recipe.learning_rate)
-        report = replace(_said_of(kept, outcome.report), halved_at=start.training.limit.halved_at)
+        halved_at = outcome.report.halved_at or start.training.limit.halved_at
+        report = replace(_said_of(kept, outcome.report), halved_at=halved_at)
         return Adaptation(
             adapter=adapter, report=report, recipe=used, begin=begin if outcome.from_known else None
         )

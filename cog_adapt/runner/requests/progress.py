@@ -54,7 +54,8 @@ class Progress:
         If there are many answers, only the first are shown.
         """
         early = {"predictions": predictions[:_MOST_EARLY], "expected": expected}
-        print(f"early {json.dumps(early, default=repr)[:_MOST_CHARACTERS]}", flush=True)  # noqa: T201
+        logged = early | {"predictions": [*map(_in_a_line, early["predictions"])]}
+        print(f"early {json.dumps(logged, default=repr)[:_MOST_CHARACTERS]}", flush=True)  # noqa: T201
         self._record("early", early)
 
     def show_step(self, step: Step) -> None:
@@ -79,3 +80,10 @@ class Progress:
     def show_receipt(self, receipt: dict[str, Any]) -> None:
         """Record `adaptation.receipt`."""
         self._record("adaptation.receipt", receipt)
+
+
+def _in_a_line(prediction: Any) -> Any:  # noqa: ANN401 - the task's own
+    """Return a prediction for the log; of a file's data URI, only its type."""
+    if isinstance(prediction, str) and prediction.startswith("data:"):
+        return prediction.partition(",")[0]
+    return prediction

@@ -4,7 +4,11 @@ import asyncio
 import base64
 import io
 import tarfile
+from dataclasses import replace
 from itertools import pairwise
+from string import ascii_uppercase
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +22,15 @@ from cog_adapt import (
     ModelRunner,
     Query,
     Recipe,
+    Request,
+    stream,
 )
 from examples.diffusion.drawing import DrawOptions
-from examples.diffusion.letters import TRIGGER, letters_of
+from examples.diffusion.letters import TRIGGER, Letter, letters_of, pixels_of
 from examples.diffusion.network import LETTERS
 from examples.diffusion.tars import packed, unpacked
 from examples.diffusion.task import Letters
-from examples.diffusion.tests.pictures_of_letters import bar, settings_in
+from examples.diffusion.tests.pictures_of_letters import bar, settings_in, uri
 
 FEW = Recipe(max_steps=2, batch_size=8, repeats=2, learning_rate=1e-3)
 RAW = DrawOptions(steps=2, form="raw")
@@ -55,6 +61,41 @@ def test_a_style_is_learned_and_drawn_and_repeats_bit_for_bit(runner):
     assert drawn[0].mean() > 1.5 * drawn[2].mean()
     (other,) = runner.predict(["Il"], thick, options=DrawOptions(steps=2, form="raw", seed=1))
     assert (drawn[0] != other).any()
+
+
+def test_the_base_draws_other_letters_of_each_style_in_the_style_as_it_reads_it():
+    task = Letters()
+    base = task.load().eval()
+    given = [
+        Example(Letter(name, pixels_of(bar(width))), style)
+        for style, width in (("thin", 2), ("thick", 9))
+        for name in "Il1"
+    ]
+    with torch.no_grad():
+        made = [each for each in task.extra_examples(base, given, 125) if each]
+    by_style = {
+        style: [each.input for each in made if each.target == style] for style in ("thin", "thick")
+    }
+    assert [len(each) for each in by_style.values()] == [63, 62]
+    first = [each.name for each in by_style["thin"]]
+    assert set(first[:59]) == set(LETTERS) - set("Il1")
+    assert len({*first[:12]} & {*ascii_uppercase}) < 12  # of all kinds, also if few are asked
+    assert len(set(first)) == 62
+    ink = {style: np.mean([each.pixels for each in of]) + 1 for style, of in by_style.items()}
+    assert ink["thick"] > 1.5 * ink["thin"]
+
+
+def test_the_bases_letters_keep_what_was_not_given(runner):
+    given = [Example({"letter": letter, "picture": bar(9)}, TRIGGER) for letter in "ABCDEF"]
+
+    def drawn(**more):
+        recipe = replace(FEW, **{"max_steps": 12, "learning_rate": 3e-3} | more)
+        adapter = runner.adapt(given, recipe).adapter
+        return runner.predict(["Hag"], adapter, options=RAW)[0].astype(float)
+
+    read = drawn(stop_after=0)
+    free, held = (np.abs(drawn(extra_examples=n) - read).mean() for n in (0, 16))
+    assert 0 < held < 0.8 * free
 
 
 def test_texts_of_several_adapters_share_a_forward_and_get_what_they_get_alone(runner):
@@ -113,6 +154,30 @@ def test_diffusers_draws_with_our_file_what_we_draw(runner):
     (drawn,) = runner.predict([LETTERS[0] + LETTERS[30]], made, options=options)
     expected = ((x.squeeze(1).clamp(-1, 1) + 1) * 127.5).round().byte().numpy()
     assert np.abs(drawn.astype(int) - expected).max() <= 1
+
+
+def test_auto_draws_in_the_style_as_it_is_read_before_any_step(runner, capsys):
+    recorded: dict[str, Any] = {}
+    scope = SimpleNamespace(context={}, record_metric=recorded.__setitem__)
+    given = [{"caption": letter, "image": uri(bar(9))} for letter in "ILilJjTt"]
+    recipe = replace(FEW, method="auto", max_steps=4)
+    options = DrawOptions(steps=2)
+    request = Request(inputs=["Il"], examples=given, recipe=recipe, options=options)
+
+    async def drawn():
+        return [piece async for piece in stream(runner, request, scope)]
+
+    (picture,) = asyncio.run(drawn())
+    (early,) = recorded["early"]["predictions"]
+    rows = [*map(Letters().example, given)]
+    read = runner.adapt(rows, replace(FEW, stop_after=0)).adapter
+    assert early == runner.predict(["Il"], read, options=options)[0]
+    decision = recorded["adaptation.report"]["decision"]
+    assert [*decision["candidates"]][:2] == ["start", "head"]
+    assert (picture == early) == (decision["chosen"] == "start")
+    logged = capsys.readouterr().out
+    assert "early" in logged
+    assert early not in logged
 
 
 def test_previews_come_before_the_picture(runner):

@@ -12,7 +12,7 @@ function states(given: Partial<Run>, steps = 0, input = {}): string {
 
 test.each([
   ['before all', {}, 0, 'active ahead ahead'],
-  ['once the closed form has answered', { early: EARLY }, 0, 'done active ahead'],
+  ['once the first answer stands', { early: EARLY }, 0, 'done active ahead'],
   ['while steps run', { early: EARLY }, 3, 'done done active'],
   ['at the end', { early: EARLY, phase: 'succeeded' }, 3, 'done done done'],
   ['where no step was needed', { early: EARLY, phase: 'succeeded' }, 0, 'done done skipped'],

@@ -23,7 +23,7 @@ export function stagesOf(run: Run): Stage[] {
   if (!isAuto) return [own];
   const isDecided = hasSteps || isOver;
   return [
-    { name: 'Closed form', state: early ? 'done' : isOver ? 'skipped' : 'active', about: early ? 'has answered' : 'reading the examples' },
+    { name: 'First answer', state: early ? 'done' : isOver ? 'skipped' : 'active', about: early ? 'before any step' : 'reading the examples' },
     {
       name: 'Folds of the examples',
       state: isDecided ? (report && !hasSteps && report.decision === undefined ? 'skipped' : 'done') : early ? 'active' : 'ahead',

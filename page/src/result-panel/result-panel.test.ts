@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { Refused } from '../api/client';
 import { Run } from '../runs/run';
 import { HOSTILE, button, found, shown, toldBy } from '../testing/shown';
+import type { OutputValue } from '../output-value/output-value';
 import type { ResultPanel } from './result-panel';
 import './result-panel';
 
@@ -110,6 +111,20 @@ test('the first answer stands there before any step, until the last one does', a
   await Promise.resolve();
   expect(element.querySelector('.early')).toBeNull();
   expect(found(element, '.glance').textContent).toContain('Teaching changed the answer.');
+});
+
+test('a first picture stands there as a picture, until one that was learned does', async () => {
+  const picture = 'data:image/png;base64,AAAA';
+  const element = await panel({ phase: 'running', early: { predictions: [picture], expected: 'no estimate' } });
+  expect(found(element, '.early').textContent).toContain('no estimate');
+  await element.querySelector<OutputValue>('output-value')?.updateComplete;
+  expect(found(element, 'img').getAttribute('src')).toBe(picture);
+  Object.assign(element.run, { chunks: ['data:image/png;base64,BBBB'] });
+  element.version += 1;
+  await element.updateComplete;
+  await Promise.resolve();
+  expect(element.querySelector('.early')).toBeNull();
+  expect(element.querySelectorAll('img')).toHaveLength(1);
 });
 
 test('an error that stands at its input is not said again', async () => {

@@ -3,6 +3,7 @@ import { customElement, property } from 'lit/decorators.js';
 import { predictionsOf } from '../answer-list/readings';
 import type { Json, Values } from '../api/types';
 import { LightElement } from '../light/light-element';
+import { referenceOf } from '../output-value/media';
 import { isRow, wholeText } from '../output-value/shapes';
 import { plainError } from '../runs/messages';
 import { ASKING, type Phase, type Run } from '../runs/run';
@@ -90,9 +91,14 @@ export class ResultPanel extends LightElement {
     const predictions = predictionsOf(run.output);
     const answers = predictions ?? run.early?.predictions ?? null;
     if (answers === null || answers.length === 0) return nothing;
+    const said = predictions === null ? html`<p class="early" role="status"><strong>First answer</strong>, before any step${
+      run.early?.expected ? html`: ${run.early.expected}` : nothing}.</p>` : nothing;
+    if (predictions === null && answers.every((each) => typeof each === 'string' && referenceOf(each) !== null)) {
+      const isReplaced = (run.output ?? null) !== null || run.chunks.length > 0;
+      return isReplaced ? nothing : html`${said}${answers.map((each) => this.value(each))}`;
+    }
     return html`
-      ${predictions === null ? html`<p class="early" role="status"><strong>First answer</strong>, before any step${
-        run.early?.expected ? html`: ${run.early.expected}` : nothing}.</p>` : nothing}
+      ${said}
       <answer-list .input=${run.input} .answers=${answers} .untaught=${predictionsOf(run.output, 'before')}></answer-list>
     `;
   }

@@ -30,6 +30,7 @@ from cog_adapt.runner.heads.decision import (
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.replicas import Tensors
 from gradient_check.tests.models import LABELS
 from tests.cog_adapt.models import Images
@@ -437,11 +438,17 @@ def test_the_loss_of_numbers_always_gets_its_own_targets():
     assert done.report.decision.metric == "R²"
 
 
+class Unfeatured(Measured):
+    """Numbers, from neither features nor a start."""
+
+    features, start = Task.features, Task.start
+
+
 def test_a_task_without_features_has_its_own_method_and_the_reason():
-    progress, done = run(loaded(Images()), examples_of("images", 6))
+    progress, done = run(loaded(Unfeatured()), examples_of("regression", 6))
     assert kinds(progress) == [Step] * 6
     assert done.report.method == done.adapter.method == "lora"
-    assert "Images has no head that can be fitted" in done.report.decision.why
+    assert "Unfeatured has no head that can be fitted" in done.report.decision.why
     assert done.report.decision.sentence.startswith("no estimate")
 
 
