@@ -92,6 +92,7 @@ class Bench:
             more = {
                 "chosen": decision.chosen,
                 "expected": after.score,
+                "expected before": decision.before.score if decision.before else None,
                 "expected error": after.error,
                 "adapter": done.adapter,
             }

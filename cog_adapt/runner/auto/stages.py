@@ -40,6 +40,7 @@ from gradient_check.phases.replicas import Tensors
 _FOLDS = 4
 _FOLD_STEPS = 0.25  # share of the steps, so that the runs of a stage cost what the last one costs
 _FOLD_SECONDS = 0.5  # share of a budget after which no more is compared
+_OF_80_PERCENT = 1.4  # standard errors in half of an interval: Student's t of eight answers
 _METRIC = "score"
 
 Ticks = Generator[Step | Early | None, None, AutoResult]
@@ -156,7 +157,8 @@ def _decided(given: Unfeatured, start: Start) -> Generator[None, None, HeadDecis
         if answered is None:
             return unknown(_METRIC)
         losses, scores = answered.unbind(1)
-        found[name] = CandidateScore.of(losses, scores, torch.ones(len(losses)))
+        score = CandidateScore.of(losses, scores, torch.ones(len(losses)))
+        found[name] = replace(score, error=_OF_80_PERCENT * score.error)
         if found[name].loss > min(each.loss for each in found.values()):
             break
     return of_stages(found, _METRIC)
