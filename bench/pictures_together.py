@@ -7,6 +7,7 @@ timed; the contestants take turns, with their CPU time and the ratio within each
 """
 
 import asyncio
+import io
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -14,13 +15,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from PIL import Image
+
 from bench.report import Columns, Report, Spread, arguments, interleave, ratio, seconds
 from cog_adapt import Adapter, Example, ModelRunner, Query, Recipe, RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
 from examples.diffusion.drawing import DrawOptions
 from examples.diffusion.letters import TRIGGER
 from examples.diffusion.task import Letters
-from examples.diffusion.tests.pictures_of_letters import bar
 
 _PICTURES, _STYLES = 8, 4
 _METHODS = {"learned style": "head", "LoRA and style": "lora"}
@@ -51,6 +53,14 @@ def drawn(runner: ModelRunner, adapters: Sequence[Adapter], number: int) -> floa
     return time.process_time() - began
 
 
+def bar(width: int) -> bytes:
+    """Return a PNG of a black bar on white, so many pixels wide."""
+    picture, file = Image.new("L", (32, 32), 255), io.BytesIO()
+    picture.paste(0, (16 - width // 2, 4, 16 - width // 2 + width, 24))
+    picture.save(file, "PNG")
+    return file.getvalue()
+
+
 def adapters_of(runner: ModelRunner, method: str) -> list[Adapter]:
     """Learn styles of bars of several widths."""
     recipe = Recipe(method=method, max_steps=3, learning_rate=1e-3)
@@ -74,13 +84,13 @@ def measured(runner: ModelRunner, rounds: int) -> list[dict[str, Any]]:
     results = interleave(turns, rounds)
     rows = []
     for key, values in results.items():
-        name, _, count = key.rpartition(", ")
+        name, _, styles = key.rpartition(", ")
         pairs = zip(values, results[f"{name}, 1"], strict=True)
         slower = Spread.of([one / other for one, other in pairs])
         rows.append(
             {
                 "learned": name,
-                "styles": count,
+                "styles": styles,
                 "seconds": Spread.of(values),
                 "of one style, times slower": slower,
             }
