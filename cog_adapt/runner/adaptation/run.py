@@ -272,7 +272,7 @@ class _Run:
             learning_rate=self.start.training.learning_rate,
             seed=recipe.seed,
             precision=str(self.start.training.precision),
-            examples=len(self.train),
+            examples=len(self.train) - self.start.data.extra,
             held_out_examples=len(self.held_out),
             steps=tuple(self.steps),
             scores=tuple(self.scores),

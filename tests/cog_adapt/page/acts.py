@@ -1,5 +1,6 @@
 """What a reader of the page does, in one word each."""
 
+import base64
 import re
 from pathlib import Path
 
@@ -48,6 +49,14 @@ def drop(page: Page, selector: str, *files: Path) -> None:
     for kind in ("dragEnter", "dragOver", "drop"):
         browser.send("Input.dispatchDragEvent", {"type": kind, "data": dragged, **place})
     browser.detach()
+
+
+def file_of(folder: Path, name: str, uri: str) -> Path:
+    """A data URI as a file on the user's disk."""
+    head, _, content = uri.partition(",")
+    path = folder / f"{name}.{head.partition('/')[2].partition(';')[0]}"
+    path.write_bytes(base64.b64decode(content))
+    return path
 
 
 def paste(page: Page, selector: str, text: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Page, expect
 
-from tests.cog_adapt.page.acts import PATIENCE_MS, paste, run, set_up, until_ended
+from tests.cog_adapt.page.acts import PATIENCE_MS, drop, file_of, paste, run, set_up, until_ended
 
 pytest.importorskip("task", reason="the shipped task is not here")
 pytestmark = pytest.mark.skipif(
@@ -29,6 +29,7 @@ TEXTS = [
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 380, "height": 800}
 TALL = {"width": 1280, "height": 960}  # the curve is in it
 MOST_BYTES, MOST_BYTES_OF_ONE, FRAMES = 600_000, 250_000, 120
+MOST_BYTES_OF_LETTERS, ALPHABET = 1_000_000, "ABCDEFGHIJKLM\nNOPQRSTUVWXYZ\nHamburg 27"
 GAP, SHEET = 12, "#808080"
 ENDS = re.compile("succeeded|failed")
 LAST_MS, FIRST_MS, MOST_MS = 4000, 1500, 400
@@ -70,27 +71,50 @@ def moving(frames: list[Image.Image]) -> bytes:
     return file.getvalue()
 
 
+def taken_while_it_runs(page: Page, frames: list[Image.Image]) -> list[Image.Image]:
+    """Run what the form holds, and take pictures until it ends."""
+    run(page)
+    while len(frames) < FRAMES and not page.evaluate(ENDED):
+        frames.append(frame(page))
+        page.wait_for_timeout(250)
+    until_ended(page, "succeeded")
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    return [*frames, frame(page)]
+
+
 def test_a_moving_picture_of_the_page_while_a_model_adapts(visit, template):
     page = visit(template.url, viewport=TALL)
     frames = [frame(page)]
     asked(page, seed=41)  # with this seed gradient steps answer best, so there is a curve
     expect(page.locator("examples-table")).to_be_visible()
     frames.append(frame(page))
-    run(page)
-    while len(frames) < FRAMES and not page.evaluate(ENDED):
-        frames.append(frame(page))
-        page.wait_for_timeout(250)
-    until_ended(page, "succeeded")
+    frames = taken_while_it_runs(page, frames)
     expect(page.locator("loss-chart canvas")).to_be_visible()
-    page.evaluate("() => new Promise(requestAnimationFrame)")
-    frames.append(frame(page))
     animation = moving(frames)
     assert len(animation) <= MOST_BYTES
     (IMAGES / "page-adapting.webp").write_bytes(animation)
 
 
+def test_a_moving_picture_of_an_alphabet_that_takes_a_style(visit, project, tmp_path):
+    if project.kind != "diffusion":
+        pytest.skip("this kind draws no letters")
+    page = visit(project.url, viewport=TALL)
+    taught = next(each for each in project.requests.values() if each.get("examples"))
+    files = [file_of(tmp_path, each["caption"], each["image"]) for each in taught["examples"]]
+    set_up(page, prompt=ALPHABET, height=64, method="auto", steps=100, seed=7)
+    frames = [frame(page)]
+    drop(page, "examples-editor .drop", *files)
+    expect(page.locator("examples-grid .tile")).to_have_count(len(files))
+    frames.append(frame(page))
+    frames = taken_while_it_runs(page, frames)
+    page.get_by_role("button", name=re.compile("adapter", re.IGNORECASE)).first.wait_for()
+    animation = moving(frames)
+    assert len(animation) <= MOST_BYTES_OF_LETTERS
+    (IMAGES / "page-letters.webp").write_bytes(animation)
+
+
 FRESH = {
-    **dict.fromkeys(("image", "tabular", "speech"), lambda seed: {"seed": seed}),
+    **dict.fromkeys(("image", "tabular", "speech", "diffusion"), lambda seed: {"seed": seed}),
     "text": lambda seed: {"seed": seed, "method": "head"},  # 48 rows by steps take a minute
     "lm": lambda seed: {},  # it answers with the same words
 }

@@ -1,6 +1,5 @@
 """A user's way through the page with each kind of model: ask, teach, look, look again, compare."""
 
-import base64
 import json
 import re
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.cog_adapt.page.acts import drop, paste, run, until_ended
+from tests.cog_adapt.page.acts import drop, file_of, paste, run, until_ended
 from tests.cog_adapt.page.seen import expect_seen
 
 WIDTHS = pytest.mark.parametrize("width", [1280, 380])
@@ -28,14 +27,6 @@ def csv(rows):
     names = list(rows[0])
     lines = [[json.dumps(each[name], ensure_ascii=False) for name in names] for each in rows]
     return "\n".join([",".join(names), *(",".join(each) for each in lines)])
-
-
-def file_of(folder, name, uri):
-    """A data URI as a file on the user's disk."""
-    head, _, content = uri.partition(",")
-    path = folder / f"{name}.{head.partition('/')[2].partition(';')[0]}"
-    path.write_bytes(base64.b64decode(content))
-    return path
 
 
 def ask_texts(page, taught, folder):

@@ -68,6 +68,7 @@ def test_steps_see_them_with_their_weight_and_scores_do_not(hold_out: float) -> 
         not torch.equal(tensor, present(without.adapter).tensors[name])
         for name, tensor in present(found.adapter).tensors.items()
     )
+    assert found.report.examples == without.report.examples  # those that were sent
     if hold_out:
         assert report.scores[0].loss == without.report.scores[0].loss
 
