@@ -7,6 +7,7 @@ pipelines.
 
 import copy
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,33 @@ import torch
 from diffusers import DiffusionPipeline
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 
 from cog_adapt import Batch, WeightsError
 from examples.diffusion.network import PreciseLinear
 
 _PARTS = ("transformer", "vae", "text_encoder", "text_encoder_2", "text_encoder_3")
+
+
+class OnCpu(nn.Module):
+    """A frozen part that stays on the CPU wherever the rest of the model goes.
+
+    Args:
+        part: gets its inputs on the CPU; its outputs are moved to where they came from.
+    """
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part.cpu()
+
+    def forward(self, ids: Tensor, **options: Any) -> Any:
+        """Call the part with tokens, [n, tokens]."""
+        found = self.part(ids.cpu(), **options)
+        return tree_map(lambda each: each.to(ids.device), found)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "OnCpu":
+        """Leave the part where it is."""
+        return self
 
 
 class Pipeline(nn.Module):
@@ -40,11 +63,13 @@ class Pipeline(nn.Module):
     most_tokens = 512
     guides_by_two = False  # forwards, the second of the empty text
 
-    def __init__(self, loaded: Any) -> None:
+    def __init__(self, loaded: Any, encodes_on_cpu: bool) -> None:
         super().__init__()
         for name in _PARTS:
-            if getattr(loaded, name, None) is not None:
-                setattr(self, name, getattr(loaded, name))
+            part = getattr(loaded, name, None)
+            if part is not None:
+                stays = name.startswith("text_encoder") and encodes_on_cpu
+                setattr(self, name, OnCpu(part) if stays else part)
 
     @property
     def channels(self) -> int:
@@ -92,8 +117,8 @@ class Pipeline(nn.Module):
 class Flux(Pipeline):
     """FLUX: guidance is an input of the transformer, if it was trained with one."""
 
-    def __init__(self, loaded: Any) -> None:
-        super().__init__(loaded)
+    def __init__(self, loaded: Any, encodes_on_cpu: bool) -> None:
+        super().__init__(loaded, encodes_on_cpu)
         PreciseLinear.replace_in(self.transformer)
 
     def texts(self, ids: Batch) -> Batch:
@@ -229,5 +254,5 @@ def load_folder(folder: str) -> tuple[Pipeline, Tokenizers]:
         dtype=torch.float32,
         **{name: None for name, value in parts.items() if value == [None, None]},
     )
-    module = known[kind](loaded)
+    module = known[kind](loaded, encodes_on_cpu=os.environ.get("TEXT_ENCODERS") == "cpu")
     return module, Tokenizers(loaded, module.most_tokens)

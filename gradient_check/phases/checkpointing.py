@@ -14,10 +14,24 @@ from gradient_check.phases.errors import InputError
 
 
 def blocks(module: nn.Module) -> list[nn.Module]:
-    """Return the repeated blocks: the children of the longest `ModuleList` or `Sequential`."""
+    """Return the repeated blocks: the children of the longest `ModuleList` or `Sequential`.
+
+    If some lists have trained parameters, only those count: an encoder that is frozen may have more
+    blocks than what is trained. Lists beside the longest count if all their children have parts.
+    """
     lists = [m for m in module.modules() if isinstance(m, nn.ModuleList | nn.Sequential)]
-    longest = max(lists, key=len, default=None)
-    return list(longest) if longest is not None and len(longest) > 1 else []
+    lists = sorted((each for each in lists if len(each) > 1), key=len, reverse=True)
+    found, taken = list[nn.Module](), set[nn.Module]()
+    for each in [each for each in lists if _is_trained(each)] or lists[:1]:
+        has_parts = all(next(child.children(), None) is not None for child in each)
+        if taken.isdisjoint(each.modules()) and (has_parts or not found):
+            found += each
+            taken.update(each.modules())
+    return found
+
+
+def _is_trained(module: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())
 
 
 def recompute_blocks(replica: nn.Module) -> None:

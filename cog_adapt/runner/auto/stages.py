@@ -5,6 +5,7 @@ compared with it on examples that were left out, as long as these are answered b
 learned from all examples.
 """
 
+import re
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
@@ -115,11 +116,16 @@ def adapt_unfeatured(given: Unfeatured) -> Ticks:
     Raises:
         AdaptationError: a loss or gradient was not finite, or memory ran out.
     """
-    task = given.blind.task
-    if task.head and type(task).start is not Task.start and type(task).features is Task.features:
+    if _starts_a_head(given.blind) and type(given.blind.task).features is Task.features:
         return (yield from _adapt_in_stages(given))
     start = yield from given.last_start(given.blind.training.recipe.method)
     return (yield from adapt_without_features(start))
+
+
+def _starts_a_head(blind: Start) -> bool:
+    task = blind.task
+    is_started = type(task).start is not Task.start
+    return is_started and any(re.fullmatch(task.head, name) for name in blind.trained.tensors)
 
 
 def _adapt_in_stages(given: Unfeatured) -> Ticks:

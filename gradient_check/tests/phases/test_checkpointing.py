@@ -25,6 +25,24 @@ def test_the_blocks_are_the_children_of_the_longest_list():
     assert blocks(nn.Linear(1, 1)) == []
 
 
+def test_of_several_lists_those_count_whose_parameters_are_trained():
+    def stack(count):
+        return nn.ModuleList(nn.Sequential(nn.Linear(1, 1)) for _ in range(count))
+
+    encoder, pairs, singles = stack(4), stack(2), stack(3)
+    module = nn.ModuleDict({"encoder": encoder, "pairs": pairs, "singles": singles})
+    assert blocks(module) == [*encoder, *singles, *pairs]
+    encoder.requires_grad_(False)
+    assert blocks(module) == [*singles, *pairs]
+    assert blocks(module.requires_grad_(False)) == list(encoder)
+
+
+def test_layers_beside_the_blocks_and_lists_within_them_are_none():
+    own = nn.ModuleList(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1)) for _ in range(3))
+    head = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1))
+    assert blocks(nn.ModuleDict({"blocks": own, "head": head})) == list(own)
+
+
 def test_a_model_without_blocks_is_refused_by_name():
     with pytest.raises(InputError, match="checkpointing is on, but ConvNet has no ModuleList"):
         recompute_blocks(seeded_module(ConvNet))

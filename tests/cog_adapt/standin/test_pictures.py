@@ -39,3 +39,23 @@ def test_it_learns_draws_and_passes_the_self_test(task, tmp_path):
         plain, learned = (runner.predict([prompt], a, options=options) for a in (None, adapter))
     assert plain[0].startswith("data:image/png")
     assert plain != learned
+
+
+def test_frozen_text_encoders_stay_on_the_cpu_where_that_is_asked(task, tmp_path, monkeypatch):
+    from examples.diffusion.drawing import chosen
+
+    model, example, prompt, size = task
+    if not size:
+        pytest.skip("letters have no text encoder")
+    monkeypatch.setenv("TEXT_ENCODERS", "cpu")
+    places = {n: p.device.type for n, p in model.load().to("cuda").named_parameters()}
+    assert {place for n, place in places.items() if n.startswith("text_encoder")} == {"cpu"}
+    assert {place for n, place in places.items() if not n.startswith("text_encoder")} == {"cuda"}
+    settings = RunnerSettings(device="cuda", weights_dir=tmp_path / "weights")
+    with ModelRunner(model, settings) as runner:
+        report = runner.self_test()
+        assert report.passed, report.reports
+        adapter = runner.adapt([example], chosen(model.recipe, max_steps=2, rank=2)).adapter
+        options = chosen(model.options, steps=2, **size)
+        drawn = runner.predict([prompt], adapter, options=options)
+    assert drawn[0].startswith("data:image/png")
