@@ -69,8 +69,8 @@ PLACES = (
     Break(
         "a result is copied back without waiting",
         f"{_RUNNER}/adaptation/run.py",
-        "for value in values]).cpu()",
-        'for value in values]).to("cpu", non_blocking=True)',
+        "(values * each).sum(1).cpu()",
+        '(values * each).sum(1).to("cpu", non_blocking=True)',
     ),
     Break(
         "a mask is made on the CPU in the task",
