@@ -42,6 +42,7 @@ _FOLDS = 4
 _FOLD_STEPS = 0.25  # share of the steps, so that the runs of a stage cost what the last one costs
 _FOLD_SECONDS = 0.5  # share of a budget after which no more is compared
 _OF_80_PERCENT = 1.4  # standard errors in half of an interval: Student's t of eight answers
+_MOST_ANSWERED = 128  # examples, however many there are: each costs a forward in every stage
 _METRIC = "score"
 
 Ticks = Generator[Step | Early | None, None, AutoResult]
@@ -81,9 +82,19 @@ class Unfeatured:
         return replace(start.with_kept_rows(blind.data.kept_rows), began=blind.began)
 
     def last_start(self, method: str) -> Generator[None, None, Start]:
-        """Return the start of the steps on all examples."""
+        """Return the start of the steps on all examples.
+
+        The state of a run that was killed counts if its stage was the same: a clock may have
+        chosen another.
+        """
         start = yield from self.begin(range(len(self.sent)), method)
-        return self.checkpoints.added_to(start) if self.checkpoints else start
+        if self.checkpoints is None:
+            return start
+        resumed = self.checkpoints.added_to(start)
+        state = resumed.resumption.state
+        if state is None or state.tensors.keys() == start.trained.tensors.keys():
+            return resumed
+        return replace(resumed, resumption=replace(resumed.resumption, state=None))
 
     @property
     def examples(self) -> Sequence[Example]:
@@ -154,7 +165,10 @@ def _adapt_in_stages(given: Unfeatured) -> Ticks:
 def _decided(given: Unfeatured, start: Start) -> Generator[None, None, HeadDecision]:
     """Compare the stages on examples that were left out, each with the one before it."""
     targets = [repr(each.target) for each in given.examples]
-    parts = folds(targets, start.training.recipe.seed, _FOLDS)
+    parts = [
+        (train, _spread(left_out, _MOST_ANSWERED // _FOLDS))
+        for train, left_out in folds(targets, start.training.recipe.seed, _FOLDS)
+    ]
     if not parts or start.training.recipe.hold_out:
         return unknown(_METRIC)
     found: dict[str, CandidateScore] = {}
@@ -168,6 +182,11 @@ def _decided(given: Unfeatured, start: Start) -> Generator[None, None, HeadDecis
         if found[name].loss > min(each.loss for each in found.values()):
             break
     return of_stages(found, _METRIC)
+
+
+def _spread(positions: Tensor, most: int) -> Tensor:
+    """Return at most so many of these, at even distances: labels may stand in order."""
+    return positions[:: -(-len(positions) // most)]
 
 
 def _answered(

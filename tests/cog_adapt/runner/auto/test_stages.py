@@ -1,12 +1,14 @@
 """`auto` of a task that starts its head from the examples, and has no features of them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from cog_adapt.runner.adaptation.report import Step
+from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.auto.run import Early
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.heads.decision import GRADIENTS, HEAD_STEPS, START
@@ -45,8 +47,21 @@ class Unsaid(Started):
     scale = 0.0
 
 
-def run(task, examples, **more):
-    return drained(loaded(task).adapting(examples, replace(RECIPE, **more)))
+class Noting(Started):
+    """Notes the targets of the examples that are scored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answered: list[int] = []
+
+    def score(self, module, batch, targets):
+        self.answered += targets.tolist()
+        return super().score(module, batch, targets)
+
+
+def run(task, examples, checkpoints=None, **more):
+    recipe = replace(RECIPE, **more)
+    return drained(loaded(task).adapting(examples, recipe, checkpoints=checkpoints))
 
 
 def test_what_a_task_starts_with_comes_before_any_step_and_the_best_is_learned_from_all():
@@ -76,6 +91,15 @@ def test_each_example_is_answered_by_a_model_that_has_not_seen_it():
     task = Started()
     run(task, separated(24), max_steps=4)
     assert task.seen == [24, *[18] * 4 * 3, 24]
+
+
+def test_of_many_examples_some_of_each_label_are_answered():
+    task = Noting()
+    examples = sorted(separated(2000), key=lambda each: str(each.target))
+    _, done = run(task, examples, max_steps=4)
+    assert len(task.answered) <= 3 * 128
+    assert len(set(task.answered)) == len({each.target for each in examples})
+    assert START in done.report.decision.candidates
 
 
 def test_a_stage_that_answers_worse_ends_them_and_the_one_before_it_is_kept():
@@ -112,3 +136,13 @@ def test_a_task_whose_own_method_is_its_head_has_two_stages():
     task.method = "head"
     _, done = run(task, separated(24))
     assert list(done.report.decision.candidates) == [START, HEAD_STEPS]
+
+
+def test_the_state_of_another_stage_is_not_resumed():
+    states: list[Any] = []
+    run(Started(), separated(24), Checkpoints(lambda: None, states.append, 1), hold_out=0.25)
+    task = Started()
+    task.method = "head"
+    _, done = run(task, separated(24), Checkpoints(lambda: states[0], lambda _: None, 1))
+    assert done.report.method == "head"
+    assert {*done.adapter.tensors} == {"head.weight", "head.bias"}
