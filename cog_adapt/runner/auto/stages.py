@@ -169,19 +169,26 @@ def _decided(given: Unfeatured, start: Start) -> Generator[None, None, HeadDecis
         (train, _spread(left_out, _MOST_ANSWERED // _FOLDS))
         for train, left_out in folds(targets, start.training.recipe.seed, _FOLDS)
     ]
-    if not parts or start.training.recipe.hold_out:
+    if start.training.recipe.hold_out:
+        return _unsaid("the examples that are held out are scored in its place")
+    if not parts:
         return unknown(_METRIC)
     found: dict[str, CandidateScore] = {}
     for name, method in {START: "", **given.methods}.items():
         answered = yield from _answered(given, parts, method)
         if answered is None:
-            return unknown(_METRIC)
+            return _unsaid("half of the time was over before the stages were compared")
         losses, scores = answered.unbind(1)
         score = CandidateScore.of(losses, scores, torch.ones(len(losses)))
         found[name] = replace(score, error=_OF_80_PERCENT * score.error)
         if found[name].loss > min(each.loss for each in found.values()):
             break
     return of_stages(found, _METRIC)
+
+
+def _unsaid(reason: str) -> HeadDecision:
+    why = "the task's own method is taken where the stages are not compared"
+    return replace(unknown(_METRIC), why=why, no_estimate=reason)
 
 
 def _spread(positions: Tensor, most: int) -> Tensor:

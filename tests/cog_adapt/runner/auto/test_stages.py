@@ -116,12 +116,15 @@ def test_a_stage_that_answers_worse_ends_them_and_the_one_before_it_is_kept():
     }
 
 
-@pytest.mark.parametrize(("count", "more"), [(6, {}), (24, {"hold_out": 0.25})])
-def test_few_examples_and_those_with_held_out_rows_get_the_tasks_own_method(count, more):
+@pytest.mark.parametrize(
+    ("count", "more", "said"), [(6, {}, "too few"), (24, {"hold_out": 0.25}, "held out")]
+)
+def test_few_examples_and_those_with_held_out_rows_get_the_tasks_own_method(count, more, said):
     progress, done = run(Started(), separated(count), **more)
     assert [type(each) for each in progress] == [Early, *[Step] * 40]
     assert done.report.method == "lora"
     assert done.report.decision.sentence.startswith("no estimate")
+    assert said in done.report.decision.sentence
 
 
 def test_a_budget_that_is_over_returns_what_the_task_starts_with():
