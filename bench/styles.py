@@ -9,10 +9,9 @@ with; the other half was scored once (`--half shut`).
 
 import argparse
 import hashlib
-import io
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -25,15 +24,28 @@ from PIL import Image
 
 from bench.glyphs.by_hand import drawn_by_hand, trained_by_hand
 from bench.glyphs.corpus import Corpus
+from bench.glyphs.rendering import png_of, row_of_letters
 from bench.glyphs.scores import GIVEN, Case, Drawn, Scores, Way, judge_of, means_of
 from cog_adapt import Adapter, Example, ModelRunner, Recipe, RunnerSettings
+from cog_adapt.runner.model.loaded_model import Adaptation
+from cog_adapt.runner.modules.blend import Blend
 from examples.diffusion.drawing import DrawOptions
 from examples.diffusion.letters import TRIGGER
 from examples.diffusion.network import LETTERS, load_network
 from examples.diffusion.task import Letters
 
 COPIED = "nearest font, copied"
-LEARNED = {"learned style": "head", "LoRA and style": "lora", "auto": "auto"}
+WAYS = (
+    COPIED,
+    "base without a style",
+    "base in the nearest font's style",
+    "style as it is read",
+    "learned style",
+    "LoRA and style",
+    "LoRA and style at its whole scale",
+    "auto",
+    "LoRA and style by hand, with peft",
+)
 _SHOWN = 12
 
 
@@ -49,43 +61,54 @@ class Bench:
     def __init__(self, corpus: Corpus, runner: ModelRunner, recipe: Callable[..., Recipe]) -> None:
         self._corpus, self._runner, self._recipe = corpus, runner, recipe
         self._task = Letters()
+        self._last: tuple[Any, Adaptation] | None = None
         self._module = self._task.load().eval()
 
-    def ways(self, case: Case, asked: Sequence[str]) -> dict[str, "Way"]:
-        """Draw a case in the ways that are asked."""
+    def draw(self, case: Case, name: str) -> Way:
+        """Draw a case in a way of `WAYS`."""
+        began = time.process_time()
+        drawn, more = self._ways(case)[name]()
+        way = Way(drawn, time.process_time() - began, more)
+        if "expected" in more:
+            way.more["measured"] = self._score(case, more.pop("adapter"))
+        return way
+
+    def _ways(self, case: Case) -> dict[str, Callable[[], Drawn]]:
         given = self._examples(case.font, case.places)
         nearest = int(self._corpus.nearest[case.font])
         everything = self._examples(nearest, [*range(len(LETTERS))])
-        ways: dict[str, Callable[[], Drawn]] = {
+        learn = partial(self._learn, case)
+        return {
             COPIED: lambda: (self._corpus.letters[nearest][case.rest], {}),
             "base without a style": lambda: (self._draw(case, None), {}),
-            "base in the nearest font's style": lambda: self._learn(case, everything, None),
-            "style as it is read": lambda: self._learn(case, given, None),
+            "base in the nearest font's style": partial(learn, everything, None),
+            "style as it is read": partial(learn, given, None),
+            "learned style": partial(learn, given, "head"),
+            "LoRA and style": partial(learn, given, "lora"),
+            "LoRA and style at its whole scale": partial(learn, given, "lora", scale=1.0),
+            "auto": partial(learn, given, "auto"),
+            "LoRA and style by hand, with peft": partial(self._by_hand, case, given),
         }
-        for name, method in LEARNED.items():
-            ways[name] = partial(self._learn, case, given, method)
-        ways["LoRA and style by hand, with peft"] = partial(self._by_hand, case, given)
-        found = {}
-        for name in [name for name in ways if name == COPIED or name in asked or not asked]:
-            began = time.process_time()
-            drawn, more = ways[name]()
-            found[name] = Way(drawn, time.process_time() - began, more)
-            if "expected" in more:
-                found[name].more["measured"] = self._score(case, more.pop("adapter"))
-        return found
 
     def _examples(self, font: int, places: Sequence[int]) -> list[Example]:
         letters = self._corpus.letters[font]
         return [
-            Example({"letter": LETTERS[place], "picture": _png(letters[place])}, TRIGGER)
+            Example({"letter": LETTERS[place], "picture": png_of(letters[place])}, TRIGGER)
             for place in places
         ]
 
-    def _learn(self, case: Case, given: list[Example], method: str | None) -> Drawn:
+    def _learn(
+        self,
+        case: Case,
+        given: list[Example],
+        method: str | None,
+        *,
+        scale: float = Letters.lora_scale,
+    ) -> Drawn:
         recipe = self._recipe(
             method=method or "head", seed=case.seed, stop_after=None if method else 0
         )
-        done = self._runner.adapt(given, recipe)
+        done = self._adapted(case, given, recipe)
         decision, more = done.report.decision, dict[str, Any]()
         if decision and decision.after:
             after = decision.after
@@ -96,7 +119,14 @@ class Bench:
                 "expected error": after.error,
                 "adapter": done.adapter,
             }
-        return self._draw(case, done.adapter), more
+        return self._draw(case, Blend(scale).of(done.adapter)), more
+
+    def _adapted(self, case: Case, given: list[Example], recipe: Recipe) -> Adaptation:
+        """Adapt; at another scale, the last adaptation is drawn again."""
+        key = (case, recipe, len(given))
+        if self._last is None or self._last[0] != key:
+            self._last = (key, self._runner.adapt(given, recipe))
+        return self._last[1]
 
     def _score(self, case: Case, adapter: Adapter) -> float | None:
         """Return the mean score of half of the letters that were not given."""
@@ -117,12 +147,6 @@ class Bench:
         return np.asarray(self._runner.predict([self._text(case)], adapter, options=options)[0])
 
 
-def _png(letter: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(255 - letter).save(file, "PNG")
-    return file.getvalue()
-
-
 class Cases:
     """The cases that are asked, and what is kept of each.
 
@@ -138,7 +162,7 @@ class Cases:
         self._all = [Case(*each) for each in product(self._half, asked.given, range(asked.seeds))]
         weights = load_network().state_dict()
         digest = hashlib.sha256(b"".join(each.numpy().tobytes() for each in weights.values()))
-        digest.update(repr((recipe_of(asked)("lora", 0, None), asked.ways)).encode())
+        digest.update(repr((recipe_of(asked)("lora", 0, None), Letters.lora_scale)).encode())
         self._kept: Path = asked.folder / f"cases-{digest.hexdigest()[:8]}"
 
     def measure(self) -> None:
@@ -148,29 +172,35 @@ class Cases:
         part, parts = map(int, self._asked.part.split("/"))
         with TemporaryDirectory() as scratch, _runner_in(scratch) as runner:
             bench = Bench(self._corpus, runner, recipe_of(self._asked))
-            mine = self._all[part::parts]
-            for case in [case for case in mine if not self._path(case).exists()]:
-                self._keep(case, bench.ways(case, self._asked.ways), scores)
-
-    def _keep(self, case: Case, ways: Mapping[str, Way], scores: Scores) -> None:
-        rows = scores.rows_of(case, ways)
-        strip = _strip(self._corpus.letters[case.font], case, ways)
-        Image.fromarray(strip).save(self._path(case).with_suffix(".png"))
-        self._path(case).write_text(json.dumps(rows))
+            asked = product(self._all[part::parts], self._asked.ways)
+            for case, name in [each for each in asked if not self._path(*each).exists()]:
+                way = bench.draw(case, name)
+                Image.fromarray(row_of_letters(way.drawn)).save(self._path(case, name, "png"))
+                row = scores.row_of(case, name, way)
+                self._path(case, name).write_text(json.dumps(row))
 
     def found(self) -> tuple[dict[str, Any], Image.Image]:
         """Return the rows of all cases, their means by way and given letters, and a grid."""
-        kept = [case for case in self._all if self._path(case).exists()]
-        rows = [row for case in kept for row in json.loads(self._path(case).read_text())]
-        first = [case for case in kept if case.seed == 0 and case.given == self._asked.given[0]]
-        strips = [Image.open(self._path(case).with_suffix(".png")) for case in first[:_SHOWN]]
-        of = f"{len(kept)} of {len(self._all)} cases of the half {self._asked.half}"
-        grid = Image.fromarray(np.concatenate([np.asarray(strip) for strip in strips]))
+        rows = [
+            json.loads(path.read_text())
+            for case, name in product(self._all, WAYS)
+            if (path := self._path(case, name)).exists()
+        ]
+        first = [Case(font, self._asked.given[0], 0) for font in self._half[:_SHOWN]]
+        grid = Image.fromarray(np.concatenate([self._strip(case) for case in first]))
+        of = f"the half {self._asked.half}, {len(self._half)} fonts"
         return {"of": of, "means": means_of(rows), "cases": rows}, grid
 
-    def _path(self, case: Case) -> Path:
-        name = str(self._corpus.names[case.font]).replace("/", " ")
-        return self._kept / f"{name}-{case.given}-{case.seed}.json"
+    def _strip(self, case: Case) -> np.ndarray:
+        """Return the truth and each way below it, black on white, the given letters left out."""
+        paths = [self._path(case, name, "png") for name in WAYS]
+        drawn = [np.asarray(Image.open(path)) for path in paths if path.exists()]
+        lines = [row_of_letters(self._corpus.letters[case.font][case.rest]), *drawn]
+        return np.concatenate([*lines, np.full((8, lines[0].shape[1]), 255, np.uint8)])
+
+    def _path(self, case: Case, name: str, ending: str = "json") -> Path:
+        parts = (self._corpus.names[case.font], case.given, case.seed, WAYS.index(name))
+        return self._kept / f"{'-'.join(map(str, parts)).replace('/', ' ')}.{ending}"
 
 
 def _runner_in(scratch: str) -> ModelRunner:
@@ -187,13 +217,6 @@ def recipe_of(asked: argparse.Namespace) -> Callable[..., Recipe]:
     return made
 
 
-def _strip(truth: np.ndarray, case: Case, ways: Mapping[str, Way]) -> np.ndarray:
-    """Return the truth and each way below it, black on white, the given letters left out."""
-    lines = [truth[case.rest], *(way.drawn for way in ways.values())]
-    rows = [np.concatenate([*line[:30]], 1) for line in lines]
-    return 255 - np.concatenate([*rows, np.zeros((8, rows[0].shape[1]), np.uint8)])
-
-
 def main() -> None:
     """Measure, and write figures and pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -204,7 +227,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--part", default="0/1")
-    parser.add_argument("--ways", nargs="+", default=(), help="some of the ways, by name")
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
     cases = Cases(asked)
@@ -213,7 +236,8 @@ def main() -> None:
     for row in found["means"]:
         print(json.dumps(row))
     if asked.output:
-        asked.output.write_text(json.dumps(found, indent=1) + "\n")
+        rows = ",\n ".join(map(json.dumps, found.pop("cases")))
+        asked.output.write_text(f'{json.dumps(found, indent=1)[:-2]},\n "cases": [\n {rows}]\n}}\n')
         grid.save(asked.output.with_suffix(".png"))
 
 

@@ -1,5 +1,6 @@
 """Letters of a font as small grey pictures, all on one baseline and at one size."""
 
+import io
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase, digits
 
@@ -66,3 +67,15 @@ def _draw(font: ImageFont.FreeTypeFont, letter: str, times: int) -> np.ndarray:
     start = (side - (right - left)) / 2 - left
     ImageDraw.Draw(image).text((start, BASELINE * _FINER), letter, 255, font, anchor="ls")
     return np.asarray(image.reduce(_FINER // times))
+
+
+def png_of(letter: np.ndarray) -> bytes:
+    """Return the file of a letter, uint8 [32, 32] in which 255 is ink: black on white."""
+    file = io.BytesIO()
+    Image.fromarray(255 - letter).save(file, "PNG")
+    return file.getvalue()
+
+
+def row_of_letters(letters: np.ndarray) -> np.ndarray:
+    """Return the first letters beside each other, black on white."""
+    return 255 - np.concatenate([*letters[:30]], 1)

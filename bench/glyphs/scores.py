@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,23 +65,17 @@ class Scores:
     def __init__(self, corpus: Corpus, judge: Judge, fonts: Sequence[int]) -> None:
         self._corpus, self._judge, self._fonts = corpus, judge, [*fonts]
 
-    def rows_of(self, case: Case, ways: Mapping[str, Way]) -> list[dict[str, Any]]:
-        """Return the scores of each way that `Bench.ways` drew."""
-        about = {
+    def row_of(self, case: Case, name: str, way: Way) -> dict[str, Any]:
+        """Return the scores of a way that `Bench.draw` drew."""
+        return {
+            "way": name,
             "font": str(self._corpus.names[case.font]),
             "given": case.given,
             "seed": case.seed,
+            **self.of(case, way.drawn),
+            "CPU seconds": way.seconds,
+            **way.more,
         }
-        return [
-            {
-                "way": name,
-                **about,
-                **self.of(case, way.drawn),
-                "CPU seconds": way.seconds,
-                **way.more,
-            }
-            for name, way in ways.items()
-        ]
 
     def of(self, case: Case, drawn: np.ndarray) -> dict[str, float]:
         """Return the distances to the truth, the share of letters read, and the font's rank."""
@@ -127,6 +121,7 @@ def means_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             {
                 "way": way,
                 "given": given,
+                "cases": len(own),
                 **means,
                 "both nearer than copied": round(float(np.mean(nearer)), 3),
                 **_estimates_of(own),

@@ -211,6 +211,8 @@ class Recipe:
         weight_decay: AdamW's.
         blocks: how many of the last blocks (`Task.blocks`) are trained besides the head; 0: all.
         checkpointing: recompute activations in backward (non-reentrant): less memory, more time.
+        previews: the request is answered so many times while it learns, at even distances among the
+            steps, 0 to 100; what is learned is the same.
     """
 
     method: str = ""
@@ -231,6 +233,7 @@ class Recipe:
     ema: float = 0.0
     extra_examples: int = 0
     extra_weight: float = 1.0
+    previews: int = 0
 
     def __post_init__(self) -> None:
         if self.method:
@@ -242,6 +245,7 @@ class Recipe:
         check_range("ema", value=self.ema, low=0.0, high=0.9999)
         check_range("extra_examples", value=self.extra_examples, low=0, high=1_000)
         check_range("extra_weight", value=self.extra_weight, low=0.0, high=1_000.0)
+        check_range("previews", value=self.previews, low=0, high=100)
         for name, least in (("stop_after", 0), ("halve_at", 1)):
             if (value := getattr(self, name)) is not None:
                 check_range(name, value=value, low=least, high=100_000)
@@ -257,12 +261,13 @@ class Recipe:
 
 
 def recipe_fields(recipe: Recipe) -> dict[str, Any]:
-    """Return a recipe's fields by name; the newer ones only if they are not the defaults.
+    """Return the fields that decide what is learned; the newer only if they are not the defaults.
 
     So digests and files of adaptations without them are those of versions that had no such fields.
     """
     usual = {"repeats": 1, "ema": 0.0, "extra_examples": 0, "extra_weight": 1.0}
-    return {n: v for n, v in asdict(recipe).items() if n not in usual or usual[n] != v}
+    fields = {name: value for name, value in asdict(recipe).items() if name != "previews"}
+    return {n: v for n, v in fields.items() if n not in usual or usual[n] != v}
 
 
 def _check_method(method: str) -> None:

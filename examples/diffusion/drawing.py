@@ -58,11 +58,11 @@ class DrawOptions:
             raise InputError(f"the format is {self.form!r:.40}; send one of {', '.join(_FORMS)}.")
 
 
-def seed_or_drawn(seed: int | None) -> int:
-    """Return a seed, drawn if none is asked, and print it as Replicate's predictors do."""
-    found = random.randrange(2**31) if seed is None else seed
-    print(f"Using seed: {found}")
-    return found
+def seeds_of(seed: int | None, count: int) -> range:
+    """Return the seeds of pictures; the first, drawn if none is asked, is printed as by Replicate."""
+    first = random.randrange(2**31) if seed is None else seed
+    print(f"Using seed: {first}")
+    return range(first, first + count)
 
 
 def chosen(usual: T, **asked: Any) -> T:

@@ -14,6 +14,7 @@ class PicturedTask(GenerativeTask):
 
     random_loss = True
     shares_forwards = True
+    lora_scale = 1.0  # how strongly LoRA's pairs count if a request does not say
 
     def decoding_cost(self, value: Any) -> int:
         return pixel_count(value["picture"]) if isinstance(value, Mapping) else 0

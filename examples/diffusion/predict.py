@@ -9,7 +9,7 @@ from dataclasses import replace
 from cog import BaseRunner, Input, Path, concurrent
 
 from cog_adapt import ModelRunner, Request, RunnerSettings, stream
-from examples.diffusion.drawing import chosen, seed_or_drawn
+from examples.diffusion.drawing import chosen, seeds_of
 from examples.diffusion.folder import chosen_task
 from examples.diffusion.letters import TRIGGER, written
 from examples.diffusion.tars import unpacked
@@ -39,8 +39,11 @@ class Predictor(BaseRunner):
         trigger_word: str = Input(description="Caption of pictures without one", default=TRIGGER),
         adapter: str = Input(description="The id of an earlier adapter", default=""),
         replicate_weights: Path | None = Input(description="An adapter's file", default=None),
-        lora_scale: float = Input(
-            description="How strongly it counts; 0: its style alone", default=1.0, ge=-1.0, le=2.0
+        lora_scale: float | None = Input(
+            description="How strongly it counts; 0: its style alone; empty: .35 of letters, 1",
+            default=None,
+            ge=-1.0,
+            le=2.0,
         ),
         extra_lora: str = Input(description="The id of a second adapter", default=""),
         extra_lora_scale: float = Input(
@@ -80,10 +83,11 @@ class Predictor(BaseRunner):
             description="Pixels; letters take what they need", default=None, ge=16, le=2048
         ),
         output_format: str = Input(default="png", choices=["png", "webp", "jpg"]),
-        previews: int = Input(description="Pictures on the way", default=0, ge=0, le=10),
+        previews: int = Input(
+            description="Pictures while it learns and draws", default=0, ge=0, le=10
+        ),
     ) -> AsyncIterator[Path]:
         """Draw, after adapting to the letters where there are any."""
-        seed = seed_or_drawn(seed)
         options = chosen(
             self.task.options,
             steps=num_inference_steps,
@@ -93,20 +97,21 @@ class Predictor(BaseRunner):
             form=output_format,
             previews=previews,
         )
+        usual = self.task.recipe
         request = Request(
             inputs=[prompt],
             examples=examples,
             examples_file=input_images,
             adapter=adapter,
             weights=unpacked(replicate_weights) if replicate_weights else None,
-            recipe=chosen(self.task.recipe, method=method, rank=lora_rank, max_steps=steps),
+            recipe=chosen(usual, method=method, rank=lora_rank, max_steps=steps, previews=previews),
             row_defaults={"trigger_word": trigger_word},
-            lora_scale=lora_scale,
+            lora_scale=self.task.lora_scale if lora_scale is None else lora_scale,
             extra_lora=extra_lora,
             extra_lora_scale=extra_lora_scale,
         )
-        for number in range(num_outputs):
-            drawn = replace(request, options=replace(options, seed=seed + number))
+        for each in seeds_of(seed, num_outputs):
+            drawn = replace(request, options=replace(options, seed=each))
             async for picture in stream(self.runner, drawn, self.scope):
                 yield Path(written(picture, output_format))
 

@@ -51,10 +51,9 @@ class Trainer(BaseRunner):
         batch_size: int | None = Input(
             description="Pictures a step; empty: 16 letters, else 1", default=None, ge=1, le=64
         ),
-        num_class_images: int | None = Input(
-            description="The base draws so many first, to be kept in mind; empty: 16 letters, "
-            "else none",
-            default=None,
+        num_class_images: int = Input(
+            description="The base paints so many first, to be kept in mind; of MODEL's folder",
+            default=0,
             ge=0,
             le=100,
         ),

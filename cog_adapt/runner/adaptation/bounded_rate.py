@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 
-from cog_adapt.runner.adaptation.report import AdaptationReport, Step, TakenBack
+from cog_adapt.runner.adaptation.report import AdaptationReport, Snapshot, Step, TakenBack
 from cog_adapt.runner.adaptation.run import Adapting, adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.errors import NotFiniteError
@@ -85,7 +85,7 @@ def _watched(start: Start) -> Adapting:
 def _checked(start: Start, losses: list[float]) -> Adapting:
     done: list[tuple[Tensors, AdaptationReport]] = []
 
-    def ticks() -> Generator[Step | None, None, None]:
+    def ticks() -> Generator[Step | Snapshot | None, None, None]:
         done.append((yield from adapt(start)))
 
     with closing(ticks()) as work:
@@ -95,9 +95,9 @@ def _checked(start: Start, losses: list[float]) -> Adapting:
     return done[0]
 
 
-def _check(start: Start, tick: Step | None, losses: list[float]) -> None:
+def _check(start: Start, tick: Step | Snapshot | None, losses: list[float]) -> None:
     """Add one of the first losses; raise `_TooLong` if it is multiplied."""
-    if tick is None or len(losses) >= _WATCHED:
+    if not isinstance(tick, Step) or len(losses) >= _WATCHED:
         return
     losses.append(tick.loss)
     if is_multiplied(losses[0], tick.loss):

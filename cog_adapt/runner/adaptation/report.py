@@ -1,9 +1,11 @@
 """The report of an adaptation: its curve, its held-out scores, and why it stopped."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cog_adapt.runner.heads.decision import HeadDecision
+from cog_adapt.runner.heads.decision import BASE, HeadDecision
+from gradient_check.phases.replicas import Tensors
 
 _UNSAID = {"trunk": "", "halved_at": None, "taken_back": ()}
 
@@ -32,6 +34,39 @@ class Step:
     seconds: float
     skipped: int = 0
     halved_to: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The model as an adaptation has it before its end, with which a request is answered early.
+
+    Attributes:
+        tensors: of an adapter, on the CPU.
+        labels: the label set.
+        method: of these tensors.
+        decision: between them and the base, before any step; None after some steps.
+        step: the number of steps taken.
+        of: the recipe's `max_steps`.
+        scales: as an adapter's.
+    """
+
+    tensors: Tensors
+    labels: tuple[str, ...]
+    method: str
+    decision: HeadDecision | None = None
+    step: int = 0
+    of: int = 0
+    scales: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_base(self) -> bool:
+        """Whether the base answers better than these tensors."""
+        return self.decision is not None and self.decision.chosen == BASE
+
+    @property
+    def expected(self) -> str:
+        """What the answers are worth, in words."""
+        return self.decision.sentence if self.decision else f"after {self.step} of {self.of} steps"
 
 
 @dataclass(frozen=True)

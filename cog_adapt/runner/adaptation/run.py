@@ -23,7 +23,7 @@ from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.extra_examples import with_extra_examples
 from cog_adapt.runner.adaptation.kept_outputs import recall
 from cog_adapt.runner.adaptation.micro_batches import MicroBatches
-from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Step
+from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Snapshot, Step
 from cog_adapt.runner.adaptation.scoring import rated, score_draws
 from cog_adapt.runner.adaptation.start import FACTOR, Start, adamw, weighted_loss
 from cog_adapt.runner.adaptation.training_state import (
@@ -47,11 +47,11 @@ from gradient_check.phases.replicas import (
 _SAVING_SECONDS = 0.005  # the part of a tick that waits for the disk
 _SCORINGS = 5  # held-out scorings spread over a run, besides the first one before any step
 
-Adapting = Generator[Step | None, None, tuple[Tensors, AdaptationReport]]
+Adapting = Generator[Step | Snapshot | None, None, tuple[Tensors, AdaptationReport]]
 
 
 def adapt(start: Start) -> Adapting:
-    """Train; yield each step taken (None after other ticks).
+    """Train; yield each step taken, and the snapshots that are asked (None after other ticks).
 
     Returns:
         The best tensors by held-out loss (the last if nothing was held out), and the report.
@@ -64,9 +64,7 @@ def adapt(start: Start) -> Adapting:
     yield from run.keep_trunk()
     yield from run.score_if_due()
     while run.stop_reason is None:
-        taken = yield from run.step()
-        if taken is not None:
-            yield taken
+        yield from run.step()
         yield from run.score_if_due()
     yield from run.written()
     return run.result()
@@ -153,8 +151,8 @@ class _Run:
             return "stop_after"
         return "budget_seconds" if self.is_over_budget else None
 
-    def step(self) -> Generator[None, None, Step | None]:
-        """Take one optimizer step on the next batch; None if the budget ended before it."""
+    def step(self) -> Generator[Step | Snapshot | None, None, None]:
+        """Take one optimizer step on the next batch, unless the budget ends before it."""
         recipe, number = self.start.training.recipe, len(self.steps)
         size = min(recipe.batch_size, len(self.train))
         chosen = batch_indices(len(self.train), size=size, step=number, seed=recipe.seed)
@@ -171,7 +169,10 @@ class _Run:
         self._note_budget()
         is_due = result is not None and len(self.steps) % self.start.resumption.every == 0
         yield from self._keep(is_due, self.stop_reason == "budget_seconds")
-        return None if result is None else self.steps[-1]
+        if result is not None:
+            yield self.steps[-1]
+        if result is not None and self._is_preview_due:
+            yield self._snapshot()
 
     def _keep(self, is_due: bool, is_last: bool) -> Generator[None, None, None]:
         """Have the state written beside the next steps; the last write is waited for.
@@ -259,6 +260,26 @@ class _Run:
         self.scores.append(HeldOut(number, loss, score))
         if loss < self.best.loss:
             self.best = _Best(number, loss, self._trained())
+
+    @property
+    def _is_preview_due(self) -> bool:
+        """Whether the last step is one of those at even distances, the end left out."""
+        recipe, number = self.start.training.recipe, len(self.steps)
+        parts = recipe.previews + 1
+        passed, before = (parts * n // recipe.max_steps for n in (number, number - 1))
+        return bool(recipe.previews) and passed > before and self.stop_reason is None
+
+    def _snapshot(self) -> Snapshot:
+        """Return the model as it is now."""
+        recipe = self.start.training.recipe
+        return Snapshot(
+            tensors={name: tensor.cpu() for name, tensor in self._trained().items()},
+            labels=tuple(self.start.data.labels),
+            method=recipe.method,
+            step=len(self.steps),
+            of=recipe.max_steps,
+            scales=self.start.trained.scales,
+        )
 
     def result(self) -> tuple[Tensors, AdaptationReport]:
         """Return the best tensors and the report."""

@@ -117,7 +117,7 @@ def cross_answers(
 
 def trained_on_fold(run: Start) -> Generator[None, None, Tensors]:
     """Adapt to a fold; its steps are not reported as progress."""
-    work = adapt_within_bounds(run)
+    work = adapt_within_bounds(run.with_recipe(replace(run.training.recipe, previews=0)))
     while True:
         try:
             next(work)

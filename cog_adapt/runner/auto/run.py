@@ -9,14 +9,14 @@ and the folds' answers calibrate the average. This module knows no thread and no
 
 import time
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.bounded_rate import adapt_within_bounds
-from cog_adapt.runner.adaptation.report import Step
+from cog_adapt.runner.adaptation.report import Snapshot, Step
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.cross_answers import (
     CrossAnswers,
@@ -27,6 +27,7 @@ from cog_adapt.runner.auto.cross_answers import (
 )
 from cog_adapt.runner.auto.head import outputs_of
 from cog_adapt.runner.auto.start import AutoResult, AutoStart
+from cog_adapt.runner.config import HEAD
 from cog_adapt.runner.devices.algebra_thread import beside
 from cog_adapt.runner.heads.calibration import effective_count
 from cog_adapt.runner.heads.closed_form import ClosedForm
@@ -49,22 +50,7 @@ _FEW, _NEAR = 8, 0.05  # examples on which a head is checked, and the relative e
 _HELD_OUT, _FEWEST_TO_HOLD_OUT = 0.1, 20  # for early stopping of a task without features
 
 
-@dataclass(frozen=True)
-class Early:
-    """A head in closed form, before any step.
-
-    Attributes:
-        tensors: the head's, on the CPU.
-        labels: its label set.
-        decision: between this head and the base.
-    """
-
-    tensors: Tensors
-    labels: tuple[str, ...]
-    decision: HeadDecision
-
-
-Automatic = Generator[Step | Early | None, None, AutoResult | None]
+Automatic = Generator[Step | Snapshot | None, None, AutoResult | None]
 
 
 def adapt_automatically(given: AutoStart) -> Automatic:
@@ -81,7 +67,7 @@ def adapt_automatically(given: AutoStart) -> Automatic:
     yield None
     form, first = yield from beside(partial(_fitted, given), entries=given.entries)
     closed = given.names.write(form.head)
-    yield Early(closed, tuple(given.start.data.labels), first)
+    yield snapshot_of(first, closed, given.start)
     if given.is_over:
         return _without_gradients(given, closed=closed, decision=first, reason="budget_seconds")
     if given.trains_head_alone:
@@ -103,6 +89,13 @@ def adapt_automatically(given: AutoStart) -> Automatic:
     if decision.chosen in (BASE, CLOSED):
         return _without_gradients(given, closed=closed, decision=decision, reason="decided")
     return (yield from _with_gradients(given, form=form, answered=answered, decision=decision))
+
+
+def snapshot_of(decision: HeadDecision, tensors: Tensors, start: Start) -> Snapshot:
+    """Return the model with a head before any step, and the decision between it and the base."""
+    return Snapshot(
+        tensors=tensors, labels=tuple(start.data.labels), method=HEAD, decision=decision
+    )
 
 
 def fit_head(given: AutoStart) -> Generator[None, None, AutoResult | None]:
@@ -154,7 +147,7 @@ def _is_linear(given: AutoStart) -> Generator[None, None, bool]:
     return is_head and given.objective.explains(losses, outputs, few)
 
 
-def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoResult]:
+def adapt_without_features(start: Start) -> Generator[Step | Snapshot | None, None, AutoResult]:
     """Adapt by the task's own method, with early stopping if there are enough examples."""
     held_out = start.training.recipe.hold_out
     if not held_out and len(start.data.examples) >= _FEWEST_TO_HOLD_OUT:
@@ -177,7 +170,7 @@ def _without_gradients(
 
 def _with_gradients(
     given: AutoStart, form: ClosedForm, answered: CrossAnswers, decision: HeadDecision
-) -> Generator[Step | None, None, AutoResult]:
+) -> Generator[Step | Snapshot | None, None, AutoResult]:
     """Take steps on all examples, and return the decided candidate."""
     run = given.checkpointed(given.last_beginning(form))
     tensors, report = yield from adapt_within_bounds(run)
@@ -193,7 +186,9 @@ def _with_gradients(
     return AutoResult(tensors | given.names.write(head), report, bool(given.below))
 
 
-def _unestimated(given: AutoStart, first: HeadDecision) -> Generator[Step | None, None, AutoResult]:
+def _unestimated(
+    given: AutoStart, first: HeadDecision
+) -> Generator[Step | Snapshot | None, None, AutoResult]:
     """Adapt by the task's own method to examples that are too few for folds.
 
     From the labels' names gradients gain more than from centroids of one example each.

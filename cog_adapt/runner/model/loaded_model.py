@@ -24,7 +24,7 @@ from cog_adapt.runner.adaptation.methods import (
     resolve,
     start_tensors,
 )
-from cog_adapt.runner.adaptation.report import AdaptationReport, Step
+from cog_adapt.runner.adaptation.report import AdaptationReport, Snapshot, Step
 from cog_adapt.runner.adaptation.start import (
     Checkpoints,
     Start,
@@ -35,7 +35,7 @@ from cog_adapt.runner.adaptation.start import (
 from cog_adapt.runner.adaptation.step_parts import limit_for
 from cog_adapt.runner.auto.features import gathered
 from cog_adapt.runner.auto.head import features_of
-from cog_adapt.runner.auto.run import Early, adapt_automatically, fit_head
+from cog_adapt.runner.auto.run import adapt_automatically, fit_head
 from cog_adapt.runner.auto.stages import Unfeatured, adapt_unfeatured
 from cog_adapt.runner.auto.start import AutoStart, InputLookup
 from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
@@ -52,7 +52,7 @@ from cog_adapt.runner.scheduling.elsewhere import Elsewhere
 from cog_adapt.runner.task.task import Task
 from gradient_check.phases.replicas import Tensors
 
-Progress = Step | Early | Needed | Elsewhere[Any] | None
+Progress = Step | Snapshot | Needed | Elsewhere[Any] | None
 
 
 @dataclass(frozen=True)

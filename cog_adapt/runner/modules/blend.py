@@ -45,7 +45,8 @@ class Blend:
 
     def of(self, adapter: Adapter | None) -> Adapter | None:
         """Return what answers in an adapter's place; the base stays the base."""
-        if adapter is None or (self.extra is None and self.scale == 1):
+        has_pairs = adapter is not None and adapter.rank is not None
+        if adapter is None or (self.extra is None and (self.scale == 1 or not has_pairs)):
             return adapter
         scales = {path: scale * self.scale for path, scale in adapter.pair_scales.items()}
         joined = self._joined(adapter, scales)

@@ -1,12 +1,11 @@
-"""Answers a request with the closed-form head while the gradient steps are still running."""
+"""Answers a request with what is learned so far while the gradient steps are still running."""
 
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TypeVar
 
-from cog_adapt.runner.auto.run import Early
-from cog_adapt.runner.heads.decision import BASE
+from cog_adapt.runner.adaptation.report import Snapshot
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 
 class EarlyAnswer:
-    """Shows an adaptation's progress, and the answers of its closed-form head.
+    """Shows an adaptation's progress, and the answers by its snapshots.
 
     Args:
         runner: the model.
@@ -31,9 +30,10 @@ class EarlyAnswer:
         self._answer: asyncio.Task[None] | None = None
 
     def show(self, progress: object) -> None:
-        """Show a step; start the early answer when the closed-form head arrives."""
-        if isinstance(progress, Early):
-            self._answer = asyncio.create_task(self._answer_by(progress))
+        """Show a step; answer by a snapshot, unless the answer by an earlier one is on its way."""
+        if isinstance(progress, Snapshot):
+            if self._answer is None or (self._answer.done() and not self._answer.exception()):
+                self._answer = asyncio.create_task(self._answer_by(progress))
         else:
             self._progress.show(progress)
 
@@ -49,15 +49,19 @@ class EarlyAnswer:
                 self._answer.cancel()
                 self._answer.add_done_callback(_seen)
 
-    async def _answer_by(self, early: Early) -> None:
+    async def _answer_by(self, snapshot: Snapshot) -> None:
         query = self._query
-        if early.decision.chosen != BASE:
+        if not snapshot.is_base:
             adapter = Adapter(
-                tensors=early.tensors, labels=early.labels, method="head", base=self._runner.base
+                tensors=snapshot.tensors,
+                labels=snapshot.labels,
+                method=snapshot.method,
+                base=self._runner.base,
+                scales=snapshot.scales,
             )
             query = replace(query, adapter=adapter, labels=())
         predictions = await self._runner.predict_async(query)
-        self._progress.show_early(predictions, early.decision.sentence)
+        self._progress.show_early(predictions, snapshot.expected, snapshot.step)
 
 
 def _seen(answer: asyncio.Task[None]) -> None:

@@ -48,12 +48,14 @@ class Progress:
         elif isinstance(progress, Waiting):
             print(f"the adaptation {progress.words}", flush=True)  # noqa: T201
 
-    def show_early(self, predictions: list[Any], expected: str) -> None:
-        """Print and record `early`: answers before any step, with an estimate of their quality.
+    def show_early(self, predictions: list[Any], expected: str, step: int = 0) -> None:
+        """Print and record `early`: answers before the end, with a sentence on their quality.
 
-        If there are many answers, only the first are shown.
+        If there are many answers, only the first are shown. `step` is recorded if one was taken.
         """
-        early = {"predictions": predictions[:_MOST_EARLY], "expected": expected}
+        early: dict[str, Any] = {"predictions": predictions[:_MOST_EARLY], "expected": expected}
+        if step:
+            early["step"] = step
         logged = early | {"predictions": [*map(_in_a_line, early["predictions"])]}
         print(f"early {json.dumps(logged, default=repr)[:_MOST_CHARACTERS]}", flush=True)  # noqa: T201
         self._record("early", early)

@@ -6,7 +6,6 @@ import io
 import tarfile
 from dataclasses import replace
 from itertools import pairwise
-from string import ascii_uppercase
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +25,7 @@ from cog_adapt import (
     stream,
 )
 from examples.diffusion.drawing import DrawOptions
-from examples.diffusion.letters import TRIGGER, Letter, letters_of, pixels_of
+from examples.diffusion.letters import TRIGGER, letters_of
 from examples.diffusion.network import LETTERS
 from examples.diffusion.tars import packed, unpacked
 from examples.diffusion.task import Letters
@@ -61,41 +60,6 @@ def test_a_style_is_learned_and_drawn_and_repeats_bit_for_bit(runner):
     assert drawn[0].mean() > 1.5 * drawn[2].mean()
     (other,) = runner.predict(["Il"], thick, options=DrawOptions(steps=2, form="raw", seed=1))
     assert (drawn[0] != other).any()
-
-
-def test_the_base_draws_other_letters_of_each_style_in_the_style_as_it_reads_it():
-    task = Letters()
-    base = task.load().eval()
-    given = [
-        Example(Letter(name, pixels_of(bar(width))), style)
-        for style, width in (("thin", 2), ("thick", 9))
-        for name in "Il1"
-    ]
-    with torch.no_grad():
-        made = [each for each in task.extra_examples(base, given, 125) if each]
-    by_style = {
-        style: [each.input for each in made if each.target == style] for style in ("thin", "thick")
-    }
-    assert [len(each) for each in by_style.values()] == [63, 62]
-    first = [each.name for each in by_style["thin"]]
-    assert set(first[:59]) == set(LETTERS) - set("Il1")
-    assert len({*first[:12]} & {*ascii_uppercase}) < 12  # of all kinds, also if few are asked
-    assert len(set(first)) == 62
-    ink = {style: np.mean([each.pixels for each in of]) + 1 for style, of in by_style.items()}
-    assert ink["thick"] > 1.5 * ink["thin"]
-
-
-def test_the_bases_letters_keep_what_was_not_given(runner):
-    given = [Example({"letter": letter, "picture": bar(9)}, TRIGGER) for letter in "ABCDEF"]
-
-    def drawn(**more):
-        recipe = replace(FEW, **{"max_steps": 12, "learning_rate": 3e-3} | more)
-        adapter = runner.adapt(given, recipe).adapter
-        return runner.predict(["Hag"], adapter, options=RAW)[0].astype(float)
-
-    read = drawn(stop_after=0)
-    free, held = (np.abs(drawn(extra_examples=n) - read).mean() for n in (0, 16))
-    assert 0 < held < 0.8 * free
 
 
 def test_texts_of_several_adapters_share_a_forward_and_get_what_they_get_alone(runner):
@@ -178,6 +142,25 @@ def test_auto_draws_in_the_style_as_it_is_read_before_any_step(runner, capsys):
     logged = capsys.readouterr().out
     assert "early" in logged
     assert early not in logged
+
+
+def test_a_text_is_drawn_while_its_style_is_learned(runner):
+    options = DrawOptions(steps=3, seed=4, height=64)
+    recipe = replace(FEW, max_steps=4, previews=1)
+    given = [{"caption": letter, "image": uri(bar(7))} for letter in "Il1"]
+    recorded = []
+    scope = SimpleNamespace(context={}, record_metric=lambda *pair: recorded.append(pair))
+    request = Request(inputs=["Il"], examples=given, recipe=recipe, options=options)
+
+    async def drawn():
+        return [piece async for piece in stream(runner, request, scope)]
+
+    (picture,) = asyncio.run(drawn())
+    (shown,) = [value for name, value in recorded if name == "early"]
+    rows = [*map(Letters().example, given)]
+    half = runner.adapt(rows, replace(FEW, max_steps=4, stop_after=2)).adapter
+    assert shown["predictions"] == runner.predict(["Il"], half, options=options) != [picture]
+    assert (shown["expected"], shown["step"]) == ("after 2 of 4 steps", 2)
 
 
 def test_previews_come_before_the_picture(runner):

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { Run } from '../runs/run';
 import { stagesOf } from './stages';
 
-const EARLY = { predictions: [], expected: '' };
+const FIRST = { hasFirstAnswer: true };
+const SO_FAR = { early: { predictions: [], expected: '', step: 2 } };
 
 function states(given: Partial<Run>, steps = 0, input = {}): string {
   const run = Object.assign(new Run('predictions', input, 'one'), { phase: 'running', ...given });
@@ -12,10 +13,10 @@ function states(given: Partial<Run>, steps = 0, input = {}): string {
 
 test.each([
   ['before all', {}, 0, 'active ahead ahead'],
-  ['once the first answer stands', { early: EARLY }, 0, 'done active ahead'],
-  ['while steps run', { early: EARLY }, 3, 'done done active'],
-  ['at the end', { early: EARLY, phase: 'succeeded' }, 3, 'done done done'],
-  ['where no step was needed', { early: EARLY, phase: 'succeeded' }, 0, 'done done skipped'],
+  ['once the first answer stands', FIRST, 0, 'done active ahead'],
+  ['while steps run', FIRST, 3, 'done done active'],
+  ['at the end', { ...FIRST, phase: 'succeeded' }, 3, 'done done done'],
+  ['where no step was needed', { ...FIRST, phase: 'succeeded' }, 0, 'done done skipped'],
 ] as [string, Partial<Run>, number, string][])('the stages of auto: %s', (_, given, steps, said) => {
   expect(states(given, steps)).toBe(said);
 });
@@ -23,5 +24,6 @@ test.each([
 test('another method has its steps alone, and known examples have no stage', () => {
   expect(states({}, 0, { method: 'lora' })).toBe('active');
   expect(states({}, 2, { method: 'lora' })).toBe('active');
+  expect(states(SO_FAR, 2, { method: '' })).toBe('active');
   expect(states({ phase: 'succeeded', report: { known: true } })).toBe('');
 });

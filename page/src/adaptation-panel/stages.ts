@@ -10,10 +10,10 @@ export interface Stage {
 
 /** Return the stages of a run; methods other than `auto` have none before their steps. */
 export function stagesOf(run: Run): Stage[] {
-  const { early, course, isOver, report } = run;
+  const { hasFirstAnswer, course, isOver, report } = run;
   if (report?.known === true) return [];
   const steps = course.steps.at(-1)?.number ?? 0;
-  const isAuto = early !== null || (steps === 0 && !isOver && [undefined, 'auto'].includes(run.input.method as string | undefined));
+  const isAuto = hasFirstAnswer || (steps === 0 && !isOver && [undefined, 'auto'].includes(run.input.method as string | undefined));
   const hasSteps = steps > 0;
   const own: Stage = {
     name: 'Gradient steps',
@@ -23,11 +23,11 @@ export function stagesOf(run: Run): Stage[] {
   if (!isAuto) return [own];
   const isDecided = hasSteps || isOver;
   return [
-    { name: 'First answer', state: early ? 'done' : isOver ? 'skipped' : 'active', about: early ? 'before any step' : 'reading the examples' },
+    { name: 'First answer', state: hasFirstAnswer ? 'done' : isOver ? 'skipped' : 'active', about: hasFirstAnswer ? 'before any step' : 'reading the examples' },
     {
       name: 'Folds of the examples',
-      state: isDecided ? (report && !hasSteps && report.decision === undefined ? 'skipped' : 'done') : early ? 'active' : 'ahead',
-      about: isDecided ? 'compared' : early ? 'do steps answer better?' : '',
+      state: isDecided ? (report && !hasSteps && report.decision === undefined ? 'skipped' : 'done') : hasFirstAnswer ? 'active' : 'ahead',
+      about: isDecided ? 'compared' : hasFirstAnswer ? 'do steps answer better?' : '',
     },
     own,
   ];

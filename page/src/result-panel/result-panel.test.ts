@@ -102,7 +102,7 @@ test('an answer is shown as what it is, and nothing of fields that hold nothing'
 });
 
 test('the first answer stands there before any step, until the last one does', async () => {
-  const element = await panel({ phase: 'running', early: { predictions: [3], expected: 'R² about .4' } });
+  const element = await panel({ phase: 'running', early: { predictions: [3], expected: 'R² about .4', step: 0 } });
   expect(found(element, '.early').textContent).toContain('R² about .4');
   expect(found(element, '.answer-number').textContent).toBe('3');
   Object.assign(element.run, { phase: 'succeeded', output: { predictions: [5], before: [4] } });
@@ -115,8 +115,8 @@ test('the first answer stands there before any step, until the last one does', a
 
 test('a first picture stands there as a picture, until one that was learned does', async () => {
   const picture = 'data:image/png;base64,AAAA';
-  const element = await panel({ phase: 'running', early: { predictions: [picture], expected: 'no estimate' } });
-  expect(found(element, '.early').textContent).toContain('no estimate');
+  const element = await panel({ phase: 'running', early: { predictions: [picture], expected: 'after 25 of 100 steps', step: 25 } });
+  expect(found(element, '.early').textContent).toContain('The answer so far, after 25 of 100 steps');
   await element.querySelector<OutputValue>('output-value')?.updateComplete;
   expect(found(element, 'img').getAttribute('src')).toBe(picture);
   Object.assign(element.run, { chunks: ['data:image/png;base64,BBBB'] });

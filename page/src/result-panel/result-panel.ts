@@ -91,8 +91,7 @@ export class ResultPanel extends LightElement {
     const predictions = predictionsOf(run.output);
     const answers = predictions ?? run.early?.predictions ?? null;
     if (answers === null || answers.length === 0) return nothing;
-    const said = predictions === null ? html`<p class="early" role="status"><strong>First answer</strong>, before any step${
-      run.early?.expected ? html`: ${run.early.expected}` : nothing}.</p>` : nothing;
+    const said = predictions === null ? this.saidOfEarly() : nothing;
     if (predictions === null && answers.every((each) => typeof each === 'string' && referenceOf(each) !== null)) {
       const isReplaced = (run.output ?? null) !== null || run.chunks.length > 0;
       return isReplaced ? nothing : html`${said}${answers.map((each) => this.value(each))}`;
@@ -101,6 +100,13 @@ export class ResultPanel extends LightElement {
       ${said}
       <answer-list .input=${run.input} .answers=${answers} .untaught=${predictionsOf(run.output, 'before')}></answer-list>
     `;
+  }
+
+  /** What the answers that came before the end are worth. */
+  private saidOfEarly(): TemplateResult {
+    const { step = 0, expected = '' } = this.run.early ?? {};
+    if (step > 0) return html`<p class="early" role="status"><strong>The answer so far</strong>${expected ? html`, ${expected}` : nothing}.</p>`;
+    return html`<p class="early" role="status"><strong>First answer</strong>, before any step${expected ? html`: ${expected}` : nothing}.</p>`;
   }
 
   /** An output that is no list of answers: as it is, or as the answer of a chat. */

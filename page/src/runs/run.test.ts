@@ -101,7 +101,17 @@ test('what an early answer expects is text', async () => {
   server([ACCEPTED, () => stream(['metric', { name: 'early', value }], ['completed', { status: 'succeeded' }])]);
   const run = new Run('predictions', {});
   await run.start();
-  expect(run.early).toEqual({ predictions: [{ label: 'a' }], expected: '{"_$litType$":1}' });
+  expect(run.early).toEqual({ predictions: [{ label: 'a' }], expected: '{"_$litType$":1}', step: 0 });
+  expect(run.hasFirstAnswer).toBe(true);
+});
+
+test('the newest answer before the end stands, and one after steps is no first answer', async () => {
+  const [one, two] = [3, 6].map((step) => ({ predictions: [step], expected: `after ${step} of 9 steps`, step }));
+  server([ACCEPTED, () => stream(['metric', { name: 'early', value: one }], ['metric', { name: 'early', value: two }], ['completed', { status: 'succeeded' }])]);
+  const run = new Run('predictions', {});
+  await run.start();
+  expect(run.early).toEqual(two);
+  expect(run.hasFirstAnswer).toBe(false);
 });
 
 test('the end of a very long log is kept', async () => {

@@ -23,7 +23,10 @@ export class Run extends EventTarget {
   error: string | null = null;
   refused: Refused | null = null;
   metrics: Record<string, Json> = {};
-  early: { predictions: Json[]; expected: string } | null = null;
+  /** The newest answer before the end; its step is 0 before any. */
+  early: { predictions: Json[]; expected: string; step: number } | null = null;
+  /** Whether an answer came before any step, as those of `auto` do. */
+  hasFirstAnswer = false;
   report: Record<string, Json> | null = null;
   /** What is answered without the examples, where it was asked; as long as it is not known, dots. */
   untaught: string | null = null;
@@ -121,6 +124,7 @@ export class Run extends EventTarget {
     this.metrics[name] = value;
     this.course.metric(name, value);
     if (name === 'early') this.early = earlyOf(value);
+    this.hasFirstAnswer ||= this.early?.step === 0;
     if (name === 'adaptation.report') this.readReport(value);
   }
 
@@ -198,8 +202,9 @@ export function recordOf(kind: Kind, id: string): Promise<RunRecord> {
 /** Read an early answer; a predictor may record anything under its name. */
 function earlyOf(value: Json): Run['early'] {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return null;
-  const { predictions, expected } = value;
-  return Array.isArray(predictions) ? { predictions, expected: cellText(expected) } : null;
+  const { predictions, expected, step } = value;
+  if (!Array.isArray(predictions)) return null;
+  return { predictions, expected: cellText(expected), step: typeof step === 'number' ? step : 0 };
 }
 
 function newId(): string {

@@ -16,7 +16,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from cog_adapt.runner.adaptation.batches import split
-from cog_adapt.runner.adaptation.report import Step
+from cog_adapt.runner.adaptation.report import Snapshot, Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Checkpoints, adamw, encode_examples, example_loss
 from cog_adapt.runner.config import METHODS, Recipe, RunnerSettings
@@ -266,6 +266,19 @@ def test_an_adapter_of_ema_is_the_average_of_the_steps_that_are_taken_without_it
     for name, tensor in averaged.items():
         torch.testing.assert_close(tensor.double(), expected[name], rtol=0.0, atol=1e-6)
         assert not torch.equal(tensor, now[name])
+
+
+def test_a_snapshot_on_the_way_is_what_a_run_gives_that_ends_there(loaded):
+    recipe = Recipe("lora", max_steps=6, learning_rate=FAST, ema=0.3)
+    shown = dataclasses.replace(recipe, previews=2)
+    ticks, done = drained(loaded["caching"].adapting(examples("caching", 12), shown))
+    snapshots = [tick for tick in ticks if isinstance(tick, Snapshot)]
+    assert [each.expected for each in snapshots] == ["after 2 of 6 steps", "after 4 of 6 steps"]
+    for each in snapshots:
+        ended = run(loaded, "caching", dataclasses.replace(recipe, stop_after=each.step)).adapter
+        assert (each.labels, each.method) == (ended.labels, ended.method)
+        assert all(torch.equal(each.tensors[name], ended.tensors[name]) for name in ended.tensors)
+    assert done.adapter.id == run(loaded, "caching", recipe).adapter.id
 
 
 def test_held_out_examples_are_scored_by_the_average(loaded):

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cog_adapt.runner.adaptation.report import Step
+from cog_adapt.runner.adaptation.report import Snapshot, Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto import cross_answers as cross_answers_module
 from cog_adapt.runner.auto import run as auto
 from cog_adapt.runner.auto.cross_answers import cross_answers, middle
-from cog_adapt.runner.auto.run import Early, adapt_automatically, adapt_without_features
+from cog_adapt.runner.auto.run import adapt_automatically, adapt_without_features
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
@@ -97,7 +97,7 @@ def accuracy(model, adapter, examples):
 def test_the_closed_form_comes_before_any_step(model, monkeypatch):
     chosen_by(monkeypatch, GRADIENTS)
     progress, _ = run(model)
-    assert kinds(progress) == [Early] + [Step] * 6
+    assert kinds(progress) == [Snapshot] + [Step] * 6
     early = progress[0]
     assert early.labels == LABELS
     assert early.tensors.keys() == {"head.weight", "head.bias"}
@@ -145,7 +145,7 @@ def test_where_nothing_can_be_learned_the_base_answers(seed):
 def test_where_the_closed_form_wins_it_answers_without_a_step(model, monkeypatch):
     chosen_by(monkeypatch, CLOSED)
     progress, done = run(model)
-    assert kinds(progress) == [Early]
+    assert kinds(progress) == [Snapshot]
     assert done.report.method == done.adapter.method == "head"
     assert done.report.stop_reason == "decided"
     assert torch.equal(done.adapter.tensors["head.weight"], progress[0].tensors["head.weight"])
@@ -188,7 +188,7 @@ def test_few_examples_are_answered_by_the_average(model):
     form = found.objective.fit(found.features, torch.arange(len(few)))
     answered = finished(cross_answers(found, found.objective.wrong_share(form)))
     progress, outcome = drained(adapt_automatically(found))
-    assert kinds(progress) == [Early] + [Step] * 3  # of six
+    assert kinds(progress) == [Snapshot] + [Step] * 3  # of six
     _, (trained, _) = drained(adapt(found.last_beginning(form)))
     own = LinearHead(trained["head.weight"].cpu(), trained["head.bias"].cpu())
     outputs = 0.25 * (own(found.features) + form.head(found.features))
@@ -243,7 +243,7 @@ def test_from_a_known_adapter_fewer_steps_begin_where_it_ended_and_folds_do_not(
     last, folds = noted_starts(monkeypatch), beginnings(monkeypatch)
     more = [*CLEAR, *separated(3, seed=5)]
     progress, done = drained(model.adapting(more, FEW_STEPS, begin))
-    assert kinds(progress) == [Early] + [Step] * 3
+    assert kinds(progress) == [Snapshot] + [Step] * 3
     (start,) = last
     assert torch.equal(start.trained.tensors["fc.lora_a"].cpu(), begin.tensors["fc.lora_a"])
     assert torch.equal(start.trained.tensors["fc.lora_b"].cpu(), begin.tensors["fc.lora_b"])
@@ -270,7 +270,7 @@ def test_an_adapter_of_other_layers_is_no_start(model, monkeypatch):
     chosen_by(monkeypatch, GRADIENTS)
     other = drained(model.adapting(CLEAR, Recipe("bias", max_steps=1)))[1].adapter
     progress, done = drained(model.adapting(CLEAR, FEW_STEPS, other))
-    assert kinds(progress) == [Early] + [Step] * 6
+    assert kinds(progress) == [Snapshot] + [Step] * 6
     assert done.begin is None
 
 
@@ -298,7 +298,7 @@ def test_the_estimate_of_the_closed_form_is_that_of_all_examples_but_one(model, 
 
 def test_a_tiny_budget_gives_the_closed_form(model):
     progress, done = run(model, recipe=replace(FEW_STEPS, budget_seconds=0.001))
-    assert kinds(progress) == [Early]
+    assert kinds(progress) == [Snapshot]
     report = done.report
     assert (report.method, report.stop_reason, report.steps) == ("head", "budget_seconds", ())
     assert report.decision.chosen == CLOSED
@@ -327,7 +327,7 @@ def test_a_budget_that_ends_with_the_estimate_leaves_the_closed_form(model, monk
     monkeypatch.setattr(auto, "cross_answers", late)
     progress, outcome = drained(adapt_automatically(found))
     decision = outcome.report.decision
-    assert kinds(progress) == [Early]
+    assert kinds(progress) == [Snapshot]
     assert (outcome.report.method, outcome.report.stop_reason) == ("head", "budget_seconds")
     assert decision.chosen == CLOSED
     assert decision.after == progress[0].decision.candidates[CLOSED]
@@ -335,7 +335,7 @@ def test_a_budget_that_ends_with_the_estimate_leaves_the_closed_form(model, monk
 
 def test_one_example_a_label_has_no_estimate_and_takes_the_steps(model):
     progress, done = run(model, separated(3))
-    assert kinds(progress) == [Early] + [Step] * 6
+    assert kinds(progress) == [Snapshot] + [Step] * 6
     assert progress[0].decision.sentence.startswith("no estimate")
     assert done.report.decision.sentence.startswith("no estimate")
     assert done.report.decision.chosen == GRADIENTS
@@ -413,7 +413,7 @@ def test_numbers_have_an_estimate_of_their_variance():
     model = loaded(Measured())
     progress, done = run(model, examples_of("regression", 48))
     decision = done.report.decision
-    assert kinds(progress)[0] is Early
+    assert kinds(progress)[0] is Snapshot
     assert decision.metric == "R²"
     assert decision.chosen != BASE
     assert decision.before.score < 0.3 < 0.8 < decision.after.score
@@ -497,7 +497,7 @@ class Squared(Featured):
 @pytest.mark.parametrize("task", [OtherFeatures, Squared])
 def test_a_head_that_is_not_what_the_task_says_is_not_fitted(task):
     progress, done = run(loaded(task()))
-    assert Early not in kinds(progress)
+    assert Snapshot not in kinds(progress)
     assert "has no head that can be fitted" in done.report.decision.why
 
 
@@ -525,7 +525,7 @@ def test_method_head_is_the_closed_form_and_takes_no_step(model):
     assert (done.report.stop_reason, done.report.steps) == ("fitted", ())
     assert done.report.decision.chosen == CLOSED
     early = first[0]
-    assert isinstance(early, Early)
+    assert isinstance(early, Snapshot)
     for name, tensor in early.tensors.items():
         assert torch.equal(done.adapter.tensors[name], tensor)
     assert done.adapter.method == "head"
@@ -574,7 +574,7 @@ def test_a_method_that_trains_the_head_alone_takes_no_step(examples):
         method = "head"
 
     progress, done = run(loaded(HeadAlone()), examples)
-    assert kinds(progress) == [Early]
+    assert kinds(progress) == [Snapshot]
     assert done.report.stop_reason == "fitted"
     decision, first = done.report.decision, progress[0].decision
     assert (decision.chosen == BASE) == (first.chosen == BASE) == (done.adapter is None)

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from cog_adapt.runner.adaptation.report import Step
+from cog_adapt.runner.adaptation.report import Snapshot, Step
 from cog_adapt.runner.adaptation.start import Checkpoints
-from cog_adapt.runner.auto.run import Early
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.heads.decision import GRADIENTS, HEAD_STEPS, START
 from tests.cog_adapt.models import Labelled
@@ -66,8 +65,8 @@ def run(task, examples, checkpoints=None, **more):
 
 def test_what_a_task_starts_with_comes_before_any_step_and_the_best_is_learned_from_all():
     (early, *steps), done = run(Started(), separated(24))
-    assert isinstance(early, Early)
-    assert early.decision.sentence == "no estimate: nothing was compared with it yet"
+    assert isinstance(early, Snapshot)
+    assert early.expected == "no estimate: nothing was compared with it yet"
     assert early.labels == done.adapter.labels
     assert [type(each) for each in steps] == [Step] * 40
     decision = done.report.decision
@@ -104,7 +103,7 @@ def test_of_many_examples_some_of_each_label_are_answered():
 
 def test_a_stage_that_answers_worse_ends_them_and_the_one_before_it_is_kept():
     progress, done = run(Unsaid(), guessed(24), learning_rate=0.5)
-    assert [type(each) for each in progress] == [Early]
+    assert [type(each) for each in progress] == [Snapshot]
     decision = done.report.decision
     assert list(decision.candidates) == [START, HEAD_STEPS]
     assert decision.chosen == START
@@ -121,7 +120,7 @@ def test_a_stage_that_answers_worse_ends_them_and_the_one_before_it_is_kept():
 )
 def test_few_examples_and_those_with_held_out_rows_get_the_tasks_own_method(count, more, said):
     progress, done = run(Started(), separated(count), **more)
-    assert [type(each) for each in progress] == [Early, *[Step] * 40]
+    assert [type(each) for each in progress] == [Snapshot, *[Step] * 40]
     assert done.report.method == "lora"
     assert done.report.decision.sentence.startswith("no estimate")
     assert said in done.report.decision.sentence
@@ -129,7 +128,7 @@ def test_few_examples_and_those_with_held_out_rows_get_the_tasks_own_method(coun
 
 def test_a_budget_that_is_over_returns_what_the_task_starts_with():
     progress, done = run(Started(), separated(24), budget_seconds=0.001)
-    assert [type(each) for each in progress] == [Early]
+    assert [type(each) for each in progress] == [Snapshot]
     assert done.report.stop_reason == "budget_seconds"
     assert done.report.decision.chosen == START
 

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from cog_adapt.runner.adaptation.report import Step
-from cog_adapt.runner.auto.run import Early
+from cog_adapt.runner.adaptation.report import Snapshot, Step
 from cog_adapt.runner.heads.decision import BASE, CLOSED, CandidateScore, HeadDecision, decide
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.modules.adapters import Adapter
@@ -66,7 +65,7 @@ def progress(metrics):
 
 
 def early_of(decision=CLOSED_WINS):
-    return Early(HEAD, LABELS, decision)
+    return Snapshot(HEAD, LABELS, "head", decision)
 
 
 def query():
