@@ -58,11 +58,11 @@ class DrawOptions:
             raise InputError(f"the format is {self.form!r:.40}; send one of {', '.join(_FORMS)}.")
 
 
-def seeds_of(seed: int | None, count: int) -> range:
-    """Return the seeds of pictures; the first, drawn if none is asked, is printed as by Replicate."""
+def seeded(options: DrawOptions, seed: int | None, count: int) -> list[DrawOptions]:
+    """Return the options of pictures; the first seed is printed, and drawn if it is None."""
     first = random.randrange(2**31) if seed is None else seed
     print(f"Using seed: {first}")
-    return range(first, first + count)
+    return [replace(options, seed=first + number) for number in range(count)]
 
 
 def chosen(usual: T, **asked: Any) -> T:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from cog import BaseRunner, Input, Path, concurrent
 
 from cog_adapt import ModelRunner, Request, RunnerSettings, stream
-from examples.diffusion.drawing import chosen, seeds_of
+from examples.diffusion.drawing import chosen, seeded
 from examples.diffusion.folder import chosen_task
 from examples.diffusion.letters import TRIGGER, written
 from examples.diffusion.tars import unpacked
@@ -84,7 +84,7 @@ class Predictor(BaseRunner):
         ),
         output_format: str = Input(default="png", choices=["png", "webp", "jpg"]),
         previews: int = Input(
-            description="Pictures while it learns and draws", default=0, ge=0, le=10
+            description="Pictures while it learns, or else while it draws", default=0, ge=0, le=10
         ),
     ) -> AsyncIterator[Path]:
         """Draw, after adapting to the letters where there are any."""
@@ -95,7 +95,7 @@ class Predictor(BaseRunner):
             height=height,
             width=width,
             form=output_format,
-            previews=previews,
+            previews=0 if examples or input_images else previews,
         )
         usual = self.task.recipe
         request = Request(
@@ -110,9 +110,8 @@ class Predictor(BaseRunner):
             extra_lora=extra_lora,
             extra_lora_scale=extra_lora_scale,
         )
-        for each in seeds_of(seed, num_outputs):
-            drawn = replace(request, options=replace(options, seed=each))
-            async for picture in stream(self.runner, drawn, self.scope):
+        for each in seeded(options, seed, num_outputs):
+            async for picture in stream(self.runner, replace(request, options=each), self.scope):
                 yield Path(written(picture, output_format))
 
     def healthcheck(self) -> bool:

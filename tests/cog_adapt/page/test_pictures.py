@@ -101,7 +101,7 @@ def test_a_moving_picture_of_an_alphabet_that_takes_a_style(visit, project, tmp_
     page = visit(project.url, viewport=TALL)
     taught = next(each for each in project.requests.values() if each.get("examples"))
     files = [file_of(tmp_path, each["caption"], each["image"]) for each in taught["examples"]]
-    set_up(page, prompt=ALPHABET, height=64, method="auto", steps=100, seed=7)
+    set_up(page, prompt=ALPHABET, height=64, previews=6, steps=100, seed=7)
     frames = [frame(page)]
     drop(page, "examples-editor .drop", *files)
     expect(page.locator("examples-grid .tile")).to_have_count(len(files))
