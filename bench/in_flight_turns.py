@@ -123,7 +123,7 @@ def turn(flight: InFlight, count: int, requests: int, warm: int, seed: int) -> T
 
     def hits(tier: str) -> float:  # a shared forward counts no hit on the device, only a miss
         misses = f"adapters_{tier}_misses"
-        return 1 - (after[misses] - before[misses]) / requests
+        return 1 - float(after[misses] - before[misses]) / requests
 
     return Turn(seconds / requests, cpu / requests, hits("device"), hits("memory"))
 

@@ -21,7 +21,13 @@ ZONE = (
     *("tests/__init__.py", "tests/test_*.py", "examples/*", "weights/README.md"),
     *("requirements.txt", "requirements-weights.txt"),
     *("Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
-    *("deploy/*.py", "deploy/kubernetes/*", "deploy/ray/*"),
+    *(
+        "deploy/*.py",
+        "deploy/kubernetes/*",
+        "deploy/ray/*",
+        "deploy/compose/*",
+        "deploy/monitoring/**/*.*",
+    ),
 )
 """The files of a model's owner, in a checkout of the repository."""
 

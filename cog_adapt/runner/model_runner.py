@@ -120,10 +120,9 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """The device and compute dtype in use."""
         return self.model.base.precision
 
-    def gauges(self) -> Mapping[str, float]:
-        """Return numbers for a server's metrics."""
-        served = self.model.predictions.modules.served
-        parts = (served, self._admission, self._queries.growing, self.store, self.cache)
+    def gauges(self) -> Mapping[str, Any]:
+        """Return numbers for a server's metrics, histograms, and what is served as `info`."""
+        parts = (self.model.predictions, self._admission, self._queries, self.store, self.cache)
         return {name: value for part in parts for name, value in part.gauges().items()}
 
     @cached_property

@@ -207,10 +207,20 @@ class SelfTested(_Message, frozen=True):
     error: str | None = None
 
 
+class Distribution(msgspec.Struct, frozen=True):
+    """A histogram: `counts` has one entry more than `bounds`, and is not cumulative."""
+
+    bounds: list[float]
+    counts: list[int]
+    sum: float
+
+
 class Gauges(_Message, frozen=True):
     """Model to front: numbers for /metrics, by name, such as `device_memory_bytes`."""
 
     values: dict[str, float]
+    histograms: dict[str, Distribution] = {}
+    info: dict[str, str] = {}
 
 
 Question = AskHealth | AskSelfTest | AskGauges

@@ -116,7 +116,7 @@ def test_the_example_of_the_predictor_protocol_offers_what_it_says():
     found: Any = find_self_testing(predictor)
     assert found is predictor
     assert predictor.self_test_report.to_json() == {"passed": True}
-    assert read_extra_gauges(predictor) == {"table_rows": 2.0}
+    assert read_extra_gauges(predictor).values == {"table_rows": 2.0}
     assert predictor.run("two") == 2
 
 

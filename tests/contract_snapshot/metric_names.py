@@ -19,6 +19,12 @@ def metric_names(text: str) -> Iterator[str]:
             labels[name].add(label)
             if label in _LISTED:
                 listed[label][value] = None
+    plain = []
     for name, kind in _TYPE.findall(text):
-        yield f"{name} {kind} labels {','.join(sorted(labels[name])) or 'none'}"
+        if kind == "gauge" and not labels[name]:
+            plain.append(name)
+        else:
+            yield f"{name} {kind} labels {','.join(sorted(labels[name])) or 'none'}"
+    for first in range(0, len(plain), 4):
+        yield " ".join([*sorted(plain)[first : first + 4], "gauges labels none"])
     yield from (f"{title} is one of {', '.join(values)}" for title, values in listed.items())

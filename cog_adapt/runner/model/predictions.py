@@ -28,6 +28,7 @@ class Predictions:
     def __init__(self, task: Task, base: LoadedBase, settings: RunnerSettings) -> None:
         self.phase = Phase(task, base.precision, settings.serve_mode)
         self.modules = ReadyModules(self.phase, base, settings)
+        self._base = base.digest
         self.shared = SharedForwards(base.template, self.phase)
         self._ticks = Ticks(
             phase=self.phase,
@@ -36,6 +37,16 @@ class Predictions:
             pace=InferencePace(base.precision.device),
             batch_size=settings.batch_size,
         )
+
+    def gauges(self) -> dict[str, Any]:
+        """Return the numbers of ready adapters, and what is served as `info`."""
+        info = {
+            "task": type(self.phase.task).__name__,
+            "base": self._base,
+            "device": str(self.phase.precision.device),
+            "precision": str(self.phase.precision),
+        }
+        return {**self.modules.served.gauges(), "info": info}
 
     def part(self, query: Query) -> PredictionPart:
         """Return the work that answers a query, some inputs a tick, alone or with others.

@@ -46,6 +46,10 @@ class QueryRunner:
         self.decoder = InputDecoder(task)
         self.growing = GrowingAnswers(predictions, scheduler, settings)
 
+    def gauges(self) -> dict[str, Any]:
+        """Return the numbers of growing answers, and histograms of all ticks."""
+        return {**self.growing.gauges(), **self._scheduler.ticks.gauges()}
+
     def answer(self, query: Query) -> list[Any]:
         """Answer each input (InputError or WeightsError if the query does not fit the model)."""
         query = query.blended

@@ -29,6 +29,7 @@ from cog_adapt.runner.scheduling.job_ticks import (
     who_may_join,
 )
 from cog_adapt.runner.scheduling.pause import Pause
+from cog_adapt.runner.scheduling.tick_statistics import TickStatistics
 from cog_adapt.runner.scheduling.tickets import EndMessage, Job, SharedWork, Ticket
 from gradient_check.phases.modes import scrub_thread
 
@@ -49,6 +50,7 @@ class Scheduler:
     Attributes:
         explain: turns the error that work raised into the error for its caller.
         pause: of long work.
+        ticks: histograms of the ticks so far.
     """
 
     def __init__(self, name: str = "model", clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,6 +61,7 @@ class Scheduler:
         self._short: FairQueue[Job] = FairQueue(self._virtual)
         self._long: FairQueue[Job] = FairQueue(self._virtual)
         self.pause = Pause(clock)
+        self.ticks = TickStatistics()
         self._open = True
         self._tick_began: tuple[float, float] | None = None
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
@@ -182,8 +185,10 @@ class Scheduler:
         _abandon_left(self._short)
         others = who_may_join(job, self._short) if self._short else []
         shares = self._run_together(job, others) if others else self._advance(job)
+        seconds = self._clock() - began
+        self.ticks.note(seconds, len(shares), is_short=job.short)
         for owner, share in shares:
-            self._virtual.charge(owner, share * (self._clock() - began))
+            self._virtual.charge(owner, share * seconds)
         self._tick_began = None  # not in a `finally`: a thread that dies here has to look hung
         return len(shares)
 

@@ -28,7 +28,7 @@ from cog_adapt.server.api.shapes import (
 )
 from cog_adapt.server.errors import NotFound, NotReady, SelfTestError, SelfTestTimeout
 from cog_adapt.server.protocol import AskSelfTest, SelfTested
-from cog_adapt.server.service.gauges import read_gauges
+from cog_adapt.server.service.gauges import read_numbers
 from cog_adapt.server.service.health import HealthMonitor, versions
 from cog_adapt.server.service.self_test import outcome
 from cog_adapt.server.service.worker import Worker
@@ -160,8 +160,8 @@ def _latest(monitor: HealthMonitor) -> Response:
 async def metrics(request: Request, service: ServiceDep, numbers: MetricsDep) -> Response:
     """Return numbers for Prometheus."""
     ready = [worker for worker in service.workers if worker.state == "ready"]
-    for worker, values in zip(ready, await asyncio.gather(*map(read_gauges, ready)), strict=True):
-        numbers.of_workers.gauges(values, worker.place.name)
+    for worker, found in zip(ready, await asyncio.gather(*map(read_numbers, ready)), strict=True):
+        numbers.of_workers.measured(found, worker.place.name)
     dispatchers = service.dispatchers.values()
     numbers.queued(sum(len(each.waiting) for each in dispatchers))
     numbers.running(sum(len(worker.running) for each in dispatchers for worker in each.workers))

@@ -19,11 +19,16 @@ async def sum_gauges(workers: Sequence[Worker]) -> dict[str, float]:
 
 
 async def read_gauges(worker: Worker) -> dict[str, float]:
-    """Return a worker's own numbers; none if it does not answer at once."""
+    """Return a worker's own gauges; none if it does not answer at once."""
+    return (await read_numbers(worker)).values
+
+
+async def read_numbers(worker: Worker) -> Gauges:
+    """Return a worker's own gauges, histograms and info; none if it does not answer at once."""
     if worker.state != "ready":
-        return {}
+        return Gauges({})
     try:
         answer: Gauges = await worker.pending.ask(AskGauges(), Gauges, GAUGE_SECONDS)
     except TimeoutError:
-        return {}
-    return answer.values
+        return Gauges({})
+    return answer

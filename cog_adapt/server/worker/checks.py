@@ -114,4 +114,5 @@ def read_gauges(predictor: object) -> Gauges:
         values["device_memory_reserved_bytes"] = float(
             sum(map(torch.cuda.memory_reserved, devices))
         )
-    return Gauges(read_extra_gauges(predictor) | values)
+    own = read_extra_gauges(predictor)
+    return msgspec.structs.replace(own, values=own.values | values)

@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from cog_adapt.server.protocol import Beat
+import msgspec
+
+from cog_adapt.server.protocol import Beat, Gauges
 from cog_adapt.server.worker.claims import WorkerClaims
 
 T = TypeVar("T")
@@ -41,8 +43,11 @@ class SelfTesting(Protocol):
 class Measuring(Protocol):
     """Has numbers of its own for /metrics."""
 
-    def gauges(self) -> Mapping[str, float]:
-        """Return the numbers by name; called on any thread at each scrape."""
+    def gauges(self) -> Mapping[str, Any]:
+        """Return the numbers by name; called on any thread at each scrape.
+
+        A histogram is a mapping of `bounds`, `counts` and `sum`; `info` maps labels to texts.
+        """
 
 
 class Ticking(Protocol):
@@ -134,7 +139,7 @@ class ForgetsAdaptations(Protocol):
 
 @runtime_checkable
 class Noting(Protocol):
-    """Keeps metadata of adapters in memory, and is told other processes' changes."""
+    """Keeps metadata of adapters in memory, and is shown other processes' changes."""
 
     def note(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
         """Take over an adapter's metadata from another process; None: it was removed."""
@@ -170,16 +175,21 @@ def find_self_testing(predictor: object) -> SelfTesting | None:
     return next((each for each in found if hasattr(each, "self_test_report")), None)
 
 
-def read_extra_gauges(predictor: object) -> dict[str, float]:
-    """Return the predictor's own gauges; none if reading them fails."""
+def read_extra_gauges(predictor: object) -> Gauges:
+    """Return the predictor's own numbers; none if reading them fails."""
     measuring: Measuring | None = next(_offering(predictor, "gauges"), None)
     if measuring is None:
-        return {}
+        return Gauges({})
     try:
-        return {name: float(value) for name, value in measuring.gauges().items()}
+        shown = dict(measuring.gauges())
+        info = shown.pop("info", {})
+        histograms = {name: shown.pop(name) for name in [*shown] if isinstance(shown[name], Mapping)}
+        values = {name: float(value) for name, value in shown.items()}
+        found = {"values": values, "histograms": histograms, "info": info}
+        return msgspec.convert(found, Gauges)
     except Exception:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
-        return {}
+        return Gauges({})
 
 
 def read_model_threads(predictor: object) -> Callable[[], Beat]:

@@ -713,3 +713,17 @@ def test_each_pause_has_its_own_ten_seconds():
     may_advance = False
     now[0] = 112.0
     assert pause.is_on()
+
+
+def test_ticks_are_counted_by_their_time_and_by_the_requests_that_share_them(row):
+    row.submit_long(ticks("a", 3, [])).wait()
+    row.submit_short(ticks("b", 1, [])).wait()
+    row.close()  # the last tick is counted after its result is told
+    found = row.ticks.gauges()
+    assert {name: sum(each["counts"]) for name, each in found.items()} == {
+        "prediction_tick_seconds": 2,
+        "adaptation_tick_seconds": 4,
+        "prediction_tick_requests": 2,
+    }
+    assert found["prediction_tick_requests"]["counts"][0] == 2
+    assert found["adaptation_tick_seconds"]["sum"] > 0

@@ -1,9 +1,11 @@
 import math
+from importlib.metadata import version
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from cog_adapt.server.protocol import Distribution, Gauges
 from cog_adapt.server.shares.budget import Budget
 from cog_adapt.server.telemetry.metrics import SECONDS, Metrics
 
@@ -63,10 +65,10 @@ def test_steps_and_the_last_loss_are_counted_and_other_metrics_are_not(metrics):
 
 
 def test_a_model_process_has_gauges_until_it_crashes(metrics):
-    metrics.of_workers.gauges({"device_memory_bytes": 1e9, "no such-name": 1})
+    metrics.of_workers.measured(Gauges({"device_memory_bytes": 1e9, "no such-name": 1}))
     assert read(metrics, "cog_model_device_memory_bytes") == 1e9
     assert b"such" not in metrics.expose()[0]
-    metrics.of_workers.gauges({"adapter_cache_entries": 2})
+    metrics.of_workers.measured(Gauges({"adapter_cache_entries": 2}))
     assert read(metrics, "cog_model_device_memory_bytes") is None
     metrics.of_workers.crashed()
     metrics.of_workers.restarted()
@@ -107,7 +109,7 @@ def test_refusals_webhooks_and_lost_records_are_counted(metrics):
     ],
 )
 def test_the_page_is_in_the_format_that_was_asked_for(metrics, accept, content_type, parse):
-    metrics.of_workers.gauges({"device_memory_bytes": 5})
+    metrics.of_workers.measured(Gauges({"device_memory_bytes": 5}))
     metrics.finished("predict", "succeeded", {"run": 1})
     body, header = metrics.expose(accept)
     assert b"_created" not in body
@@ -149,12 +151,15 @@ gauge cog_budget_owner_limit_bytes: Bytes allowed to one owner.
 gauge cog_budget_largest_owner_bytes: Bytes held for the owner with most.
 gauge cog_model_adapter_cache_entries: Adapters held ready by the model process.
 gauge cog_model_mine: A number reported by the model process.
+histogram cog_adaptation_duration_seconds: Time of an adaptation that was not known.
+histogram cog_adaptation_length_steps: Gradient steps of an adaptation that was not known.
+gauge cog_build_info: Versions.
 """
 
 
 def test_each_metric_has_its_name_type_and_words(metrics):
     names = ("device_memory_bytes", "process_memory_bytes", "adapter_cache_entries", "mine")
-    metrics.of_workers.gauges(dict.fromkeys(names, 1))
+    metrics.of_workers.measured(Gauges(dict.fromkeys(names, 1)))
     families = [each for each in metrics.registry.collect() if each.name.startswith("cog_")]
     found = [f"{each.type} {each.name}: {each.documentation}" for each in families]
     assert sorted(found) == sorted(PAGE.splitlines())
@@ -196,7 +201,7 @@ def test_the_only_process_has_no_label_and_each_of_several_has_its_name(metrics)
     metrics.of_workers.restarted("train")
     metrics.of_workers.self_test(True, "0")
     for worker, bytes_held in (("0", 5), ("1", 7)):
-        metrics.of_workers.gauges({"device_memory_bytes": bytes_held}, worker)
+        metrics.of_workers.measured(Gauges({"device_memory_bytes": bytes_held}), worker)
     text = metrics.expose()[0].decode()
     shown = [line for line in text.splitlines() if line.startswith(("cog_model", "cog_self"))]
     assert shown == [
@@ -215,3 +220,39 @@ def test_the_only_process_has_no_label_and_each_of_several_has_its_name(metrics)
     metrics.of_workers.crashed("0")
     assert read(metrics, "cog_model_device_memory_bytes", worker="0") is None
     assert read(metrics, "cog_model_device_memory_bytes", worker="1") == 7
+
+
+def test_adaptations_are_counted_by_method_and_known_ones_are_not(metrics):
+    for report in (
+        {"method": "lora", "seconds": 2.0, "steps": 40},
+        {"method": "lora", "seconds": 4.0, "steps": 40, "known": True},
+        {"method": "match:blocks.*", "seconds": 1.0, "steps": 3},
+        {"method": "a caller's own", "seconds": 1.0},
+        "no report",
+    ):
+        metrics.metric("adaptation.report", report)
+    for method, seconds, steps in (("lora", 2.0, 40.0), ("match", 1.0, 3.0), ("other", 1.0, None)):
+        assert read(metrics, "cog_adaptation_duration_seconds_sum", method=method) == seconds
+        assert read(metrics, "cog_adaptation_length_steps_sum", method=method) == steps
+
+
+@pytest.mark.parametrize("worker", ["", "cuda:1"])
+def test_histograms_of_a_model_process_are_shown_whole(metrics, worker):
+    labels = {"worker": worker} if worker else {}
+    told = Gauges({}, {"tick_seconds": Distribution([0.1, 1.0], [5, 0, 2], 3.5)})
+    metrics.of_workers.measured(told, worker)
+    for bound, count in (("0.1", 5), ("1.0", 5), ("+Inf", 7)):
+        assert read(metrics, "cog_model_tick_seconds_bucket", le=bound, **labels) == count
+    assert read(metrics, "cog_model_tick_seconds_count", **labels) == 7
+    assert read(metrics, "cog_model_tick_seconds_sum", **labels) == 3.5
+    metrics.of_workers.crashed(worker)
+    assert read(metrics, "cog_model_tick_seconds_count", **labels) is None
+
+
+def test_the_build_and_the_model_are_labels(metrics):
+    (build,) = [each for each in metrics.registry.collect() if each.name == "cog_build_info"]
+    assert build.samples[0].labels["cog"] == version("cog")
+    info = {"task": "Text", "base": "b" * 16, "device": "cuda:0", "precision": "bf16", "x": "y"}
+    metrics.of_workers.measured(Gauges({}, {}, info))
+    del info["x"]
+    assert read(metrics, "cog_model_info", **info) == 1

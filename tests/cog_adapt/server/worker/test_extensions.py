@@ -11,7 +11,7 @@ import pytest
 
 from cog_adapt.server.command.local_server import LocalClient, local_server
 from cog_adapt.server.middleware.keys import make_key
-from cog_adapt.server.protocol import Beat
+from cog_adapt.server.protocol import Beat, Distribution, Gauges
 from cog_adapt.server.worker.extensions import (
     find_kept_folders,
     find_self_testing,
@@ -146,7 +146,7 @@ def test_what_lies_deeper_or_only_looks_like_it_is_not_found():
     without_report = type("Other", (), {"self_test": lambda self: None})()
     for predictor in (Holder(Holder(Tested())), Mock(), untyped, without_report, print, None, 3):
         assert find_self_testing(predictor) is None
-        assert read_extra_gauges(predictor) == {}
+        assert read_extra_gauges(predictor) == Gauges({})
 
 
 def test_the_folders_that_are_kept_are_those_of_all_that_name_some(tmp_path):
@@ -160,13 +160,23 @@ def test_the_folders_that_are_kept_are_those_of_all_that_name_some(tmp_path):
 
 
 def test_the_first_gauges_are_numbers():
-    assert read_extra_gauges(Holder("x", Measured({"a": 1}), Measured({"b": 2}))) == {"a": 1.0}
-    assert math.isnan(read_extra_gauges(Measured({"a": float("nan")}))["a"])
+    found = read_extra_gauges(Holder("x", Measured({"a": 1}), Measured({"b": 2})))
+    assert found == Gauges({"a": 1.0})
+    assert math.isnan(read_extra_gauges(Measured({"a": float("nan")})).values["a"])
+
+
+def test_histograms_and_the_info_are_told_among_the_gauges():
+    sizes = {"bounds": [1.0], "counts": [2, 3], "sum": 9.5}
+    found = read_extra_gauges(Measured({"a": 1, "sizes": sizes, "info": {"task": "Text"}}))
+    expected = Gauges({"a": 1.0}, {"sizes": Distribution([1.0], [2, 3], 9.5)}, {"task": "Text"})
+    assert found == expected
+    for broken in ({"info": {"task": 5}}, {"sizes": {"bounds": [1.0]}}):
+        assert read_extra_gauges(Measured(broken)) == Gauges({})
 
 
 @pytest.mark.parametrize("values", [None, {"a": "many"}, {"a": None}])
 def test_gauges_that_are_none_are_left_out_and_the_reason_is_logged(values, capsys):
-    assert read_extra_gauges(Measured(values)) == {}
+    assert read_extra_gauges(Measured(values)) == Gauges({})
     assert "Traceback" in capsys.readouterr().err
 
 
