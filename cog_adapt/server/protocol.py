@@ -213,13 +213,14 @@ class Distribution(msgspec.Struct, frozen=True):
     bounds: list[float]
     counts: list[int]
     sum: float
+    labels: dict[str, str] = {}
 
 
 class Gauges(_Message, frozen=True):
     """Model to front: numbers for /metrics, by name, such as `device_memory_bytes`."""
 
     values: dict[str, float]
-    histograms: dict[str, Distribution] = {}
+    histograms: dict[str, list[Distribution]] = {}
     info: dict[str, str] = {}
 
 

@@ -1,10 +1,12 @@
 """The runner's caches of adaptations: runs in progress, keys of finished ones, kept examples."""
 
 from pathlib import Path
+from typing import Any
 
 from cog_adapt.machine import memory_bytes
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.known.adaptation_key import origin_of
+from cog_adapt.runner.known.adaptation_statistics import AdaptationStatistics
 from cog_adapt.runner.known.kept_examples import KeptExamples
 from cog_adapt.runner.known.receipt import Signer
 from cog_adapt.runner.known.recent_requests import RecentRequests
@@ -33,6 +35,7 @@ class AdaptationCache:
         recent: the last requests that were read.
         signer: of receipts; None without RECEIPT_KEY.
         kept: features and encoded inputs of recent examples.
+        statistics: of the adaptations that ran.
         claims: how equal adaptations of several processes run once; None: each process runs its.
 
     Raises:
@@ -50,6 +53,7 @@ class AdaptationCache:
         own_memory = share_of(memory_bytes(), settings.memory_share)
         most_bytes = settings.feature_bytes or own_memory // _PART_OF_MEMORY
         self.kept = KeptExamples(most_bytes, settings.owner_share)
+        self.statistics = AdaptationStatistics()
         self.counts = {"adaptations_run": 0, "adaptations_known": 0}
         self._decisions = store.decisions
         store.watch(self._on_change)
@@ -64,9 +68,10 @@ class AdaptationCache:
         """End the threads."""
         self.runs.close()
 
-    def gauges(self) -> dict[str, float]:
-        """Return numbers for a server's metrics."""
-        return self.kept.gauges() | {name: float(n) for name, n in self.counts.items()}
+    def gauges(self) -> dict[str, Any]:
+        """Return numbers and histograms for a server's metrics."""
+        counts = {name: float(n) for name, n in self.counts.items()}
+        return {**self.kept.gauges(), **counts, **self.statistics.gauges()}
 
     def _on_change(self, owner: str, adapter_id: str, known: object) -> None:
         if known is None:

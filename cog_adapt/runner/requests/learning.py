@@ -133,6 +133,7 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Adaptatio
     if done.begin is None:
         planned = replace(planned, begin=None, started_from=None)
     wanted, key = planned.wanted, planned.key
+    runner.cache.statistics.note(done.report.method, done.report.seconds, len(done.report.steps))
     is_complete = done.report.stop_reason != "budget_seconds"
     digest = data_digest(wanted.examples)
     problem = _keep(runner, done=done, wanted=wanted, made=_how_made(done, planned, digest))

@@ -29,8 +29,6 @@ from cog_adapt.server.telemetry.worker_metrics import WorkerMetrics
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
            1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 # fmt: on
-STEPS = (0, 1, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240)
-_METHODS = frozenset({"auto", "lora", "head", "norms", "bias", "all", "match", "base", "start"})
 _BUDGET_GAUGES = (
     ("used_bytes", "Bytes held.", "used"),
     ("limit_bytes", "Bytes allowed.", "most"),
@@ -147,23 +145,6 @@ class Metrics:
         self._steps = counter("cog_adaptation_steps", "Gradient steps that were reported.")
         self._loss = gauge("cog_adaptation_loss", "Loss last reported; NaN: none was.")
         self._loss.set(math.nan)
-        histogram = partial(Histogram, registry=self.registry)
-        self._adaptations = cache(
-            histogram(
-                "cog_adaptation_duration_seconds",
-                "Time of an adaptation that was not known.",
-                ["method"],
-                buckets=SECONDS,
-            ).labels
-        )
-        self._lengths = cache(
-            histogram(
-                "cog_adaptation_length_steps",
-                "Gradient steps of an adaptation that was not known.",
-                ["method"],
-                buckets=STEPS,
-            ).labels
-        )
         self.of_workers.register_counts()
 
     def _count_requests(self) -> None:
@@ -215,23 +196,11 @@ class Metrics:
             self._durations(kind, phase).observe(seconds)
 
     def metric(self, name: str, value: object) -> None:
-        """Count a model's metric; only those of adaptations are counted."""
+        """Count a model's metric; only `adaptation.step` and `adaptation.loss` are counted."""
         if name == "adaptation.step":
             self._steps.inc()
         elif name == "adaptation.loss" and isinstance(value, int | float):
             self._loss.set(value)
-        elif name == "adaptation.report" and isinstance(value, Mapping):
-            self._adapted(value)
-
-    def _adapted(self, report: Mapping[str, object]) -> None:
-        """Count an adaptation by its report; one that was known took no step."""
-        if report.get("known"):
-            return
-        asked = str(report.get("method")).partition(":")[0]
-        method = asked if asked in _METHODS else "other"
-        for histogram, name in ((self._adaptations, "seconds"), (self._lengths, "steps")):
-            if isinstance(found := report.get(name), int | float):
-                histogram(method).observe(found)
 
     def webhook(self, event: str, outcome: str) -> None:
         """Count a webhook request by its outcome, such as `delivered`, `failed`, `refused`."""

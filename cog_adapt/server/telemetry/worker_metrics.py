@@ -24,6 +24,8 @@ _GAUGES = {
     "adapter_cache_entries": "Adapters held ready by the model process.",
 }
 _HISTOGRAMS = {
+    "adaptation_seconds": "Time of an adaptation that was not known.",
+    "adaptation_steps": "Gradient steps of an adaptation that was not known.",
     "prediction_tick_seconds": "Time of a tick of predictions on the model thread.",
     "adaptation_tick_seconds": "Time of a tick of adaptations, part of a step, on that thread.",
     "prediction_tick_requests": "Requests that share a tick of predictions.",
@@ -125,14 +127,17 @@ def _by_name(of_workers: Mapping[str, Mapping[str, T]]) -> dict[str, dict[str, T
     }
 
 
-def _histogram(name: str, values: Mapping[str, Distribution]) -> HistogramMetricFamily:
+def _histogram(name: str, values: Mapping[str, list[Distribution]]) -> HistogramMetricFamily:
     text = _HISTOGRAMS.get(name, "A histogram reported by the model process.")
-    labels = [_LABEL] if any(values) else []
+    every = [each for found in values.values() for each in found]
+    own = dict.fromkeys(label for each in every for label in each.labels)
+    labels = [*own, *([_LABEL] if any(values) else [])]
     family = HistogramMetricFamily(f"cog_model_{name}", text, labels=labels)
-    for worker, each in values.items():
+    for worker, each in [(worker, each) for worker, found in values.items() for each in found]:
+        shown = [each.labels.get(label, "")[:_MOST_CHARACTERS] for label in own]
         totals = accumulate(each.counts)
         buckets = [*zip(map(str, [*each.bounds, "+Inf"]), totals, strict=True)]
-        family.add_metric([worker] if worker else [], buckets, each.sum)
+        family.add_metric([*shown, *([worker] if worker else [])], buckets, each.sum)
     return family
 
 

@@ -46,7 +46,8 @@ class Measuring(Protocol):
     def gauges(self) -> Mapping[str, Any]:
         """Return the numbers by name; called on any thread at each scrape.
 
-        A histogram is a mapping of `bounds`, `counts` and `sum`; `info` maps labels to texts.
+        A histogram is a mapping of `bounds`, `counts` and `sum`; several of one name are in a
+        mapping of their label to a mapping of its values. `info` maps labels to texts.
         """
 
 
@@ -183,13 +184,25 @@ def read_extra_gauges(predictor: object) -> Gauges:
     try:
         shown = dict(measuring.gauges())
         info = shown.pop("info", {})
-        histograms = {name: shown.pop(name) for name in [*shown] if isinstance(shown[name], Mapping)}
+        mappings = [name for name in shown if isinstance(shown[name], Mapping)]
+        histograms = {name: _distributions(shown.pop(name)) for name in mappings}
         values = {name: float(value) for name, value in shown.items()}
         found = {"values": values, "histograms": histograms, "info": info}
         return msgspec.convert(found, Gauges)
     except Exception:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
         return Gauges({})
+
+
+def _distributions(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the histograms of one name, each with its labels."""
+    if "counts" in value:
+        return [dict(value)]
+    return [
+        {**each, "labels": {label: text}}
+        for label, of_label in value.items()
+        for text, each in of_label.items()
+    ]
 
 
 def read_model_threads(predictor: object) -> Callable[[], Beat]:

@@ -151,8 +151,6 @@ gauge cog_budget_owner_limit_bytes: Bytes allowed to one owner.
 gauge cog_budget_largest_owner_bytes: Bytes held for the owner with most.
 gauge cog_model_adapter_cache_entries: Adapters held ready by the model process.
 gauge cog_model_mine: A number reported by the model process.
-histogram cog_adaptation_duration_seconds: Time of an adaptation that was not known.
-histogram cog_adaptation_length_steps: Gradient steps of an adaptation that was not known.
 gauge cog_build_info: Versions.
 """
 
@@ -222,25 +220,16 @@ def test_the_only_process_has_no_label_and_each_of_several_has_its_name(metrics)
     assert read(metrics, "cog_model_device_memory_bytes", worker="1") == 7
 
 
-def test_adaptations_are_counted_by_method_and_known_ones_are_not(metrics):
-    for report in (
-        {"method": "lora", "seconds": 2.0, "steps": 40},
-        {"method": "lora", "seconds": 4.0, "steps": 40, "known": True},
-        {"method": "match:blocks.*", "seconds": 1.0, "steps": 3},
-        {"method": "a caller's own", "seconds": 1.0},
-        "no report",
-    ):
-        metrics.metric("adaptation.report", report)
-    for method, seconds, steps in (("lora", 2.0, 40.0), ("match", 1.0, 3.0), ("other", 1.0, None)):
-        assert read(metrics, "cog_adaptation_duration_seconds_sum", method=method) == seconds
-        assert read(metrics, "cog_adaptation_length_steps_sum", method=method) == steps
-
-
 @pytest.mark.parametrize("worker", ["", "cuda:1"])
 def test_histograms_of_a_model_process_are_shown_whole(metrics, worker):
     labels = {"worker": worker} if worker else {}
-    told = Gauges({}, {"tick_seconds": Distribution([0.1, 1.0], [5, 0, 2], 3.5)})
-    metrics.of_workers.measured(told, worker)
+    found = [Distribution([0.1, 1.0], [5, 0, 2], 3.5)]
+    by_method = [Distribution([1.0], [1, n], 0.5, {"method": m}) for n, m in enumerate("ab")]
+    shown = Gauges({}, {"tick_seconds": found, "sizes": by_method})
+    metrics.of_workers.measured(shown, worker)
+    for number, method in enumerate("ab"):
+        asked = {"method": method, **labels}
+        assert read(metrics, "cog_model_sizes_count", **asked) == 1 + number
     for bound, count in (("0.1", 5), ("1.0", 5), ("+Inf", 7)):
         assert read(metrics, "cog_model_tick_seconds_bucket", le=bound, **labels) == count
     assert read(metrics, "cog_model_tick_seconds_count", **labels) == 7

@@ -167,9 +167,14 @@ def test_the_first_gauges_are_numbers():
 
 def test_histograms_and_the_info_are_told_among_the_gauges():
     sizes = {"bounds": [1.0], "counts": [2, 3], "sum": 9.5}
-    found = read_extra_gauges(Measured({"a": 1, "sizes": sizes, "info": {"task": "Text"}}))
-    expected = Gauges({"a": 1.0}, {"sizes": Distribution([1.0], [2, 3], 9.5)}, {"task": "Text"})
-    assert found == expected
+    of_methods = {"method": {"lora": sizes, "head": sizes}}
+    gauges = {"a": 1, "sizes": sizes, "steps": of_methods, "info": {"task": "Text"}}
+    found = read_extra_gauges(Measured(gauges))
+    assert (found.values, found.info) == ({"a": 1.0}, {"task": "Text"})
+    assert found.histograms["sizes"] == [Distribution([1.0], [2, 3], 9.5)]
+    methods = [{"method": "lora"}, {"method": "head"}]
+    assert [each.labels for each in found.histograms["steps"]] == methods
+    assert [each.counts for each in found.histograms["steps"]] == [[2, 3]] * 2
     for broken in ({"info": {"task": 5}}, {"sizes": {"bounds": [1.0]}}):
         assert read_extra_gauges(Measured(broken)) == Gauges({})
 
