@@ -48,7 +48,7 @@ def frame(page: Page) -> Image.Image:
     return Image.open(io.BytesIO(shot)).convert("RGB")
 
 
-def moving(frames: list[Image.Image]) -> bytes:
+def moving(frames: list[Image.Image], quality: int = 60) -> bytes:
     """One animation of all frames that differ from the one before them."""
     kept = [frames[0]]
     kept += [
@@ -65,7 +65,7 @@ def moving(frames: list[Image.Image]) -> bytes:
         append_images=kept[1:],
         duration=lasts,
         loop=0,
-        quality=60,
+        quality=quality,
         method=4,
     )
     return file.getvalue()
@@ -108,7 +108,7 @@ def test_a_moving_picture_of_an_alphabet_that_takes_a_style(visit, project, tmp_
     frames.append(frame(page))
     frames = taken_while_it_runs(page, frames)
     page.get_by_role("button", name=re.compile("adapter", re.IGNORECASE)).first.wait_for()
-    animation = moving(frames)
+    animation = moving(frames, quality=40)
     assert len(animation) <= MOST_BYTES_OF_LETTERS
     (IMAGES / "page-letters.webp").write_bytes(animation)
 
