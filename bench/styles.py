@@ -46,7 +46,7 @@ WAYS = (
     "auto",
     "LoRA and style by hand, with peft",
 )
-_SHOWN = 12
+_SHOWN = 8
 
 
 class Bench:

@@ -72,7 +72,7 @@ NOT_RUN = {
     "make proxied": "needs HAProxy and minutes; `make proxied-quick` is its short form",
     "make ray-bench": "installs Ray elsewhere and measures; test_ray_serve.py tests its parts",
     "make ray": "installs Ray elsewhere; test_ray_application.py tests what needs no Ray",
-    "make operators": "starts Prometheus and a load for minutes; test_monitoring.py and test_compose.py",
+    "make operators": "a load for minutes; test_monitoring.py and test_compose.py do without",
     "make standin": "needs a compiler and takes minutes",
     "make standin-bugs": "the same",
     "make storm": "needs HAProxy, and kills servers for ten minutes",
