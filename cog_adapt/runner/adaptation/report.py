@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from cog_adapt.runner.heads.decision import BASE, HeadDecision
 from gradient_check.phases.replicas import Tensors
@@ -48,8 +48,10 @@ class Snapshot:
         step: the number of steps taken.
         of: the recipe's `max_steps`.
         scales: as an adapter's.
+        newest_only: of all snapshots of a run, the newest alone is kept for its followers.
     """
 
+    newest_only: ClassVar[bool] = True
     tensors: Tensors
     labels: tuple[str, ...]
     method: str

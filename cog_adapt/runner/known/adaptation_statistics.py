@@ -1,6 +1,7 @@
 """Histograms of the adaptations that took their steps here, by method."""
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 from cog_adapt.runner.scheduling.tick_statistics import Histogram
@@ -17,19 +18,21 @@ class AdaptationStatistics:
     def __init__(self) -> None:
         self._seconds: dict[str, Histogram] = {}
         self._steps: dict[str, Histogram] = {}
+        self._lock = threading.Lock()  # runs end on several threads
 
     def note(self, method: str, seconds: float, steps: int) -> None:
         """Count an adaptation; a method that names parameters counts as `match`."""
         kind = method.partition(":")[0]
-        self._seconds.setdefault(kind, Histogram(SECONDS)).observe(seconds)
-        self._steps.setdefault(kind, Histogram(STEPS)).observe(steps)
+        with self._lock:
+            self._seconds.setdefault(kind, Histogram(SECONDS)).observe(seconds)
+            self._steps.setdefault(kind, Histogram(STEPS)).observe(steps)
 
     def gauges(self) -> Mapping[str, dict[str, Any]]:
         """Return the histograms by name and method; none before the first adaptation."""
         of = {"adaptation_seconds": self._seconds, "adaptation_steps": self._steps}
-        return {name: {"method": _shown(found)} for name, found in of.items() if found}
-
-
-def _shown(found: Mapping[str, Histogram]) -> dict[str, Any]:
-    methods: Sequence[str] = [*found]  # another thread may add one meanwhile
-    return {method: found[method].to_json() for method in methods}
+        with self._lock:
+            return {
+                name: {"method": {method: each.to_json() for method, each in found.items()}}
+                for name, found in of.items()
+                if found
+            }

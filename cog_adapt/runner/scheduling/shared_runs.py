@@ -70,8 +70,9 @@ class SharedRun(Generic[R]):
         shown = 0
         while True:
             result = self._received()
-            for progress in self._progress[shown:]:
-                shown += 1
+            news = self._progress[shown:]
+            shown += len(news)
+            for progress in [each for each in news if each is not None]:
                 on_progress(progress)
             if result is not None and result.done():
                 return result.result()
@@ -124,8 +125,12 @@ class SharedRun(Generic[R]):
             self._give_up_turn()
 
     def _note(self, progress: object) -> None:
-        if progress is not None:
-            self._progress.append(progress)
+        if progress is None:
+            return
+        if getattr(progress, "newest_only", False):  # it is large: a follower misses older ones
+            kind = type(progress)
+            self._progress = [None if type(each) is kind else each for each in self._progress]
+        self._progress.append(progress)
 
 
 class WaitingRun(Generic[R]):

@@ -11,7 +11,7 @@ REQUESTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 
 
 class Histogram:
-    """Counts of values by their size; written by one thread, read by any.
+    """Counts of values by their size; one thread writes at a time, any may read.
 
     Args:
         bounds: the largest value of each count but the last, which has all beyond.

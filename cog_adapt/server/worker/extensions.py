@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from cog_adapt.server.protocol import Beat, Gauges
+from cog_adapt.server.protocol import Beat, Distribution, Gauges
 from cog_adapt.server.worker.claims import WorkerClaims
 
 T = TypeVar("T")
@@ -127,6 +127,7 @@ class KeepingAdapters(Protocol):
         """Call with owner, id and metadata at each change from now on; None: removed."""
 
 
+_RESERVED = ("le", "worker")  # labels of Prometheus and of the server
 _OF_ADAPTERS = ("describe", "export", "take", "change", "remove", "watch")
 
 
@@ -140,7 +141,7 @@ class ForgetsAdaptations(Protocol):
 
 @runtime_checkable
 class Noting(Protocol):
-    """Keeps metadata of adapters in memory, and is shown other processes' changes."""
+    """Keeps metadata of adapters in memory, and is told other processes' changes."""
 
     def note(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
         """Take over an adapter's metadata from another process; None: it was removed."""
@@ -183,26 +184,45 @@ def read_extra_gauges(predictor: object) -> Gauges:
         return Gauges({})
     try:
         shown = dict(measuring.gauges())
-        info = shown.pop("info", {})
+        info = shown.pop("info") if isinstance(shown.get("info"), Mapping) else {}
         mappings = [name for name in shown if isinstance(shown[name], Mapping)]
         histograms = {name: _distributions(shown.pop(name)) for name in mappings}
         values = {name: float(value) for name, value in shown.items()}
-        found = {"values": values, "histograms": histograms, "info": info}
-        return msgspec.convert(found, Gauges)
+        return Gauges(values, histograms, msgspec.convert(info, dict[str, str]))
     except Exception:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
         return Gauges({})
 
 
-def _distributions(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the histograms of one name, each with its labels."""
-    if "counts" in value:
-        return [dict(value)]
+def _distributions(value: Mapping[str, Any]) -> list[Distribution]:
+    """Return the histograms of one name, each with its labels.
+
+    Raises:
+        ValueError: Prometheus could not show one, which would spoil all metrics.
+    """
+    if "counts" in value or "bounds" in value:
+        return [_distribution(value, {})]
     return [
-        {**each, "labels": {label: text}}
+        _distribution(each, {label: text})
         for label, of_label in value.items()
         for text, each in of_label.items()
     ]
+
+
+def _distribution(value: Mapping[str, Any], labels: Mapping[str, str]) -> Distribution:
+    found = msgspec.convert({**value, "labels": labels}, Distribution)
+    if len(found.counts) != len(found.bounds) + 1:
+        raise ValueError(
+            f"a histogram has {len(found.bounds)} bounds and {len(found.counts)} counts; send one "
+            "count more than bounds, for what is beyond the last."
+        )
+    for label in labels:
+        if label in _RESERVED or not (label.isidentifier() and label.isascii()):
+            raise ValueError(
+                f"{label[:40]!r} cannot be a histogram's label, nor {', '.join(_RESERVED)}; take "
+                "another ASCII identifier."
+            )
+    return found
 
 
 def read_model_threads(predictor: object) -> Callable[[], Beat]:

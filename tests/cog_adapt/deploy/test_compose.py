@@ -63,6 +63,19 @@ def test_on_a_gpu_host_the_second_file_gives_the_server_its_gpus():
     assert server["environment"]["DRAIN_SECONDS"] == "300"
 
 
+def test_a_file_of_keys_is_mounted_for_the_server(tmp_path):
+    keys = DEPLOY / "compose/compose.keys.yaml"
+    files: list[str | Path] = ["--file", COMPOSE, "--file", keys, "config"]
+    done = run("docker-compose", *files, more=PASSWORD | {"API_KEYS_FILE": str(tmp_path / "keys")})
+    found = yaml.safe_load(done.stdout)
+    (secret,) = found["services"]["server"]["secrets"]
+    path = found["services"]["server"]["environment"]["API_KEYS_FILE"]
+    assert path == f"/run/secrets/{secret['source']}"
+    assert found["secrets"]["api-keys"]["file"] == str(tmp_path / "keys")
+    missing = run("docker-compose", *files, more=PASSWORD)
+    assert "API_KEYS_FILE is missing a value" in missing.stderr
+
+
 def test_without_a_password_the_variable_is_named():
     done = run("docker-compose", "--file", COMPOSE, "config")
     assert done.returncode != 0

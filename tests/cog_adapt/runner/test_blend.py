@@ -37,6 +37,12 @@ def adapters(runner):
     return made
 
 
+def test_a_scale_leaves_an_adapter_without_pairs_as_it_is(runner):
+    rows = [Example("abc", "low"), Example("xyz", "high")]
+    head = runner.adapt(rows, replace(FEW, method="head")).adapter
+    assert Blend(0.5).of(head) is head
+
+
 def asked(runner, **values):
     return asyncio.run(answer(runner, Request(INPUTS, **values)))
 

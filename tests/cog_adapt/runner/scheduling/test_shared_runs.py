@@ -1,8 +1,11 @@
 """What is asked twice at the same moment runs once, for all who ask."""
 
 import asyncio
+import gc
 import queue
 import threading
+import weakref
+from typing import Any
 
 import pytest
 
@@ -77,6 +80,40 @@ def test_all_who_ask_get_all_progress_and_one_result(work):
     asyncio.run(asked())
     assert (work.begun, work.concluded) == (1, 1)
     assert "key" not in work.runs
+
+
+class Large:
+    """Progress of which the newest alone is kept."""
+
+    newest_only = True
+
+
+async def sent(work, item, shown):
+    """Put progress, and wait until a follower was shown it."""
+    work.progress.put(item)
+    count = len(shown) + 1
+    await until(lambda: len(shown) == count)
+
+
+def test_of_large_progress_only_the_newest_is_kept(work):
+    async def asked():
+        first: list[Any] = []
+        late: list[Any] = []
+        one = asyncio.create_task(work.follow(first))
+        newest = Large()
+        await sent(work, 1, first)
+        await sent(work, Large(), first)
+        await sent(work, 2, first)
+        await sent(work, newest, first)
+        dropped = weakref.ref(first.pop(1))
+        gc.collect()
+        assert dropped() is None
+        other = asyncio.create_task(work.follow(late))
+        work.progress.put("end")
+        await asyncio.gather(one, other)
+        assert late == [1, 2, newest]
+
+    asyncio.run(asked())
 
 
 def test_another_key_is_another_run(work):

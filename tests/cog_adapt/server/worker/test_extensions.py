@@ -175,8 +175,24 @@ def test_histograms_and_the_info_are_told_among_the_gauges():
     methods = [{"method": "lora"}, {"method": "head"}]
     assert [each.labels for each in found.histograms["steps"]] == methods
     assert [each.counts for each in found.histograms["steps"]] == [[2, 3]] * 2
-    for broken in ({"info": {"task": 5}}, {"sizes": {"bounds": [1.0]}}):
-        assert read_extra_gauges(Measured(broken)) == Gauges({})
+    assert read_extra_gauges(Measured({"info": 3})) == Gauges({"info": 3.0})
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ({"info": {"task": 5}}, "Expected `str`"),
+        ({"sizes": {"bounds": [1.0]}}, "required field `counts`"),
+        ({"sizes": {"bounds": [1.0], "counts": [1] * 1000, "sum": 1.0}}, "1 bounds and 1000 count"),
+        ({"sizes": {"le": {"a": {"bounds": [], "counts": [1], "sum": 1.0}}}}, "'le' cannot be"),
+        ({"sizes": {"a b": {"a": {"bounds": [], "counts": [1], "sum": 1.0}}}}, "'a b' cannot be"),
+    ],
+)
+def test_a_histogram_that_could_not_be_shown_is_left_out_and_the_reason_is_logged(
+    broken, why, capsys
+):
+    assert read_extra_gauges(Measured({"a": 1} | broken)) == Gauges({})
+    assert why in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("values", [None, {"a": "many"}, {"a": None}])

@@ -1,0 +1,47 @@
+"""The door draws letters at a part of what was learned."""
+
+import asyncio
+import base64
+import inspect
+from types import SimpleNamespace
+
+import pytest
+
+from cog_adapt import Example, ModelRunner, Recipe
+from cog_adapt.runner.modules.blend import Blend
+from examples.diffusion.drawing import DrawOptions
+from examples.diffusion.letters import TRIGGER
+from examples.diffusion.predict import Predictor
+from examples.diffusion.task import Letters
+from examples.diffusion.tests.pictures_of_letters import bar, settings_in
+
+
+@pytest.mark.parametrize(("asked", "scale"), [(None, 0.35), (1.0, 1.0)])
+def test_the_door_draws_at_a_part_of_what_was_learned_unless_it_is_asked(
+    monkeypatch, tmp_path, asked, scale
+):
+    door = Predictor()
+    door.task = Letters()
+    door.runner = runner = ModelRunner(door.task, settings_in(tmp_path))
+    given = [Example({"letter": letter, "picture": bar(9)}, TRIGGER) for letter in "Il1"]
+    recipe = Recipe(max_steps=12, batch_size=8, repeats=2, learning_rate=5e-3)
+    adapter = runner.adapt(given, recipe).adapter
+    assert adapter is not None
+    runner.store.put(adapter, "")
+    scope = SimpleNamespace(context={}, record_metric=lambda *_: None)
+    monkeypatch.setattr(Predictor, "scope", scope)
+    values = {
+        name: each.default.default
+        for name, each in inspect.signature(Predictor.run).parameters.items()
+        if hasattr(each.default, "default")
+    }
+    values |= {"adapter": adapter.id, "seed": 3, "num_inference_steps": 4, "lora_scale": asked}
+
+    async def drawn():
+        return [path async for path in door.run(**values | {"prompt": "Il"})]
+
+    (path,) = asyncio.run(drawn())
+    options = DrawOptions(steps=4, seed=3)
+    (expected,) = runner.predict(["Il"], Blend(scale).of(adapter), options=options)
+    assert path.read_bytes() == base64.b64decode(expected.split(",")[1])
+    runner.close()
