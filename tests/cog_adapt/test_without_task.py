@@ -13,7 +13,7 @@ from tests.cog_adapt.command.test_new import EDITS, TASK
 ROOT = Path(__file__).parents[2]
 # What is compiled comes along: to compile all again takes longer than the tests.
 LEFT_BEHIND = shutil.ignore_patterns(
-    *(".git", ".venv", ".data", ".cog", ".*_cache", ".hypothesis", "*.safetensors", "node_modules")
+    *(".git", ".venv*", ".data", ".cog", ".*_cache", ".hypothesis", "*.safetensors", "node_modules")
 )
 ITS_OWN = ("task.py", "tests/test_*.py", "examples/[!_]*")
 

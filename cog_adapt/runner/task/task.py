@@ -253,7 +253,8 @@ class Task(ABC):
         `encode` gets them. The same arguments have to make the same examples.
         """
         raise InputError(
-            f"{type(self).__name__} makes no extra examples. Leave `extra_examples` at 0."
+            f"{type(self).__name__} makes no extra examples. "
+            "Leave `extra_examples` (`num_class_images`) at 0."
         )
 
     def features(self, module: nn.Module, batch: Batch) -> Tensor | None:
