@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade proxied proxied-quick fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour operators ray ray-bench
+.PHONY: test-all test-again check-alone walk page page-types page-test site mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade proxied proxied-quick fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour operators ray ray-bench
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) -p tests.cog_adapt.scheduling --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -42,6 +42,9 @@ page-test: $(ENV) page/node_modules  ## all tests of the page: its parts, and in
 
 coverage: $(ENV)  ## branch coverage by room, ROOMS="server/records …" for some (all: an hour or more)
 	@$(BIN)/python -m bench.house.room_coverage $(ROOMS)
+
+site: $(ENV)  ## write the pages that the code implies, and build docs/ as a site in .site
+	@$(BIN)/python -m tests.site
 
 mutants: $(ENV)  ## plant twenty mistakes, each alone; `make test` must see them all (minutes)
 	@$(BIN)/python -m bench.breaks --kind house --output docs/results/breaks.md

@@ -3,8 +3,8 @@
     python -m bench.styles FOLDER --output docs/results/styles.json
 
 FOLDER is that of `bench.glyphs.corpus`; each case is kept there, so a run goes on where the last
-one ended, and `--part 0/2` shares the cases among processes. Half of the far fonts are to work
-with; the other half was scored once (`--half shut`).
+one ended, and `--part 0/2` shares the cases among processes. The recipe is chosen on the fonts
+`work`; `shut` and `sealed` were scored once each, by the recipes of their days.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from bench.glyphs.scores import GIVEN, Case, Drawn, Scores, Way, judge_of, means
 from cog_adapt import Adapter, Example, ModelRunner, Recipe, RunnerSettings
 from cog_adapt.runner.model.loaded_model import Adaptation
 from cog_adapt.runner.modules.blend import Blend
-from examples.diffusion.drawing import DrawOptions
+from examples.diffusion.drawing import EMPHASIS, NOISE, DrawOptions
 from examples.diffusion.letters import TRIGGER
 from examples.diffusion.network import LETTERS, load_network
 from examples.diffusion.task import Letters
@@ -157,17 +157,17 @@ class Cases:
     def __init__(self, asked: argparse.Namespace) -> None:
         self._asked = asked
         self._corpus = Corpus.read(asked.folder)
-        held_out = self._corpus.held_out[asked.half == "shut"]
-        self._half = [int(font) for font in held_out][: asked.fonts]
-        self._all = [Case(*each) for each in product(self._half, asked.given, range(asked.seeds))]
+        self._fonts = [int(font) for font in self._corpus.held_out[asked.set]][: asked.fonts]
+        self._all = [Case(*each) for each in product(self._fonts, asked.given, range(asked.seeds))]
         weights = load_network().state_dict()
         digest = hashlib.sha256(b"".join(each.numpy().tobytes() for each in weights.values()))
-        digest.update(repr((recipe_of(asked)("lora", 0, None), Letters.lora_scale)).encode())
+        drawn = (recipe_of(asked)("lora", 0, None), Letters.lora_scale, NOISE, EMPHASIS)
+        digest.update(repr(drawn).encode())
         self._kept: Path = asked.folder / f"cases-{digest.hexdigest()[:8]}"
 
     def measure(self) -> None:
         """Draw and judge the cases of this part that are not kept yet."""
-        scores = Scores(self._corpus, judge_of(self._asked.folder, self._corpus), self._half)
+        scores = Scores(self._corpus, judge_of(self._asked.folder, self._corpus), self._fonts)
         self._kept.mkdir(exist_ok=True)
         part, parts = map(int, self._asked.part.split("/"))
         with TemporaryDirectory() as scratch, _runner_in(scratch) as runner:
@@ -186,9 +186,9 @@ class Cases:
             for case, name in product(self._all, WAYS)
             if (path := self._path(case, name)).exists()
         ]
-        first = [Case(font, self._asked.given[0], 0) for font in self._half[:_SHOWN]]
+        first = [Case(font, self._asked.given[0], 0) for font in self._fonts[:_SHOWN]]
         grid = Image.fromarray(np.concatenate([self._strip(case) for case in first]))
-        of = f"the half {self._asked.half}, {len(self._half)} fonts"
+        of = f"the fonts {self._asked.set}, {len(self._fonts)}"
         return {"of": of, "means": means_of(rows), "cases": rows}, grid
 
     def _strip(self, case: Case) -> np.ndarray:
@@ -221,7 +221,7 @@ def main() -> None:
     """Measure, and write figures and pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--half", choices=("work", "shut"), default="work")
+    parser.add_argument("--set", choices=("work", "shut", "sealed"), default="work")
     parser.add_argument("--fonts", type=int, default=40)
     parser.add_argument("--given", type=int, nargs="+", default=[8, 4, 16], choices=GIVEN)
     parser.add_argument("--seeds", type=int, default=3)

@@ -59,21 +59,23 @@ class Corpus:
             return cls(**{name: kept[name] for name in kept.files})
 
     @property
-    def held_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of the far fonts to work with, and of those that are scored once.
+    def held_out(self) -> dict[str, np.ndarray]:
+        """Positions of far fonts: `work` to choose by, `shut` and `sealed` scored once each.
 
-        A font's half is drawn by the digest of its name; up to 40 fonts in each, of one package
-        at most a quarter, so that no foundry's taste decides.
+        The digest of a font's name decides between the first two; `sealed` has fonts that neither
+        took. Up to 40 in each, of one package at most a quarter, so that no foundry's taste
+        decides.
         """
         far = np.flatnonzero(~self.is_training & (self.distances > FAR))
         by_digest = sorted(far, key=lambda i: hashlib.sha256(str(self.names[i]).encode()).digest())
-        halves: tuple[list[int], list[int]] = ([], [])
+        sets: dict[str, list[int]] = {"work": [], "shut": [], "sealed": []}
         for turn, font in enumerate(by_digest):
-            half = halves[turn % 2]
-            alike = sum(self.packages[each] == self.packages[font] for each in half)
-            if len(half) < 40 and alike < 10:
-                half.append(int(font))
-        return np.array(halves[0]), np.array(halves[1])
+            for name in (("work", "shut")[turn % 2], "sealed"):
+                alike = sum(self.packages[each] == self.packages[font] for each in sets[name])
+                if len(sets[name]) < 40 and alike < 10:
+                    sets[name].append(int(font))
+                    break
+        return {name: np.array(fonts) for name, fonts in sets.items()}
 
 
 def main() -> None:
@@ -146,13 +148,12 @@ def build(folder: Path) -> Corpus:
 
 def report(corpus: Corpus) -> None:
     """Print the counts."""
-    work, shut = corpus.held_out
     far = ~corpus.is_training & (corpus.distances > FAR)
     print(f"{len(corpus.names)} fonts of {len(set(corpus.packages))} packages")
     for licence in sorted(set(corpus.licences)):
         print(f"  {licence}: {(corpus.licences == licence).sum()}")
     print(f"{corpus.is_training.sum()} train, {far.sum()} others are farther than L1 {FAR}")
-    print(f"{len(work)} to work with, {len(shut)} scored once")
+    print({name: len(fonts) for name, fonts in corpus.held_out.items()})
 
 
 def distances_of(letters: np.ndarray, others: np.ndarray) -> np.ndarray:

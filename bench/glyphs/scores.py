@@ -140,7 +140,7 @@ def _estimates_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def judge_of(folder: Path, corpus: Corpus) -> Judge:
     """Return a judge that has seen no held-out font; it is kept in the folder."""
-    held = np.concatenate(corpus.held_out)
+    held = np.concatenate([*corpus.held_out.values()])
     others = np.delete(corpus.letters, held, axis=0)
     kept = folder / f"judge-{hashlib.sha256(others.tobytes()).hexdigest()[:8]}.pt"
     judge = Judge(len(LETTERS))

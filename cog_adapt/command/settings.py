@@ -26,7 +26,9 @@ How much of a machine this installation may use. The server and the model read a
 and every budget in bytes follows from them. With `MEMORY_SHARE=0.5` each budget in memory is half
 as large. With `DISK_BYTES` the budgets on disk are those of a disk of so many bytes, all free.
 """
-_LIMITS = "A request that is larger or slower is refused (`docs/operations.md` has the answers).\n"
+_LIMITS = """\
+A request that is larger or slower is refused ([operations.md](operations.md) has the answers).
+"""
 _EXPERTS = """\
 The defaults suit most installations. A budget that is set here no longer follows from the three
 settings of bytes. *Memory* is `MEMORY_SHARE` of the machine's, *device memory* of the device's.

@@ -14,6 +14,9 @@ from examples.diffusion.letters import MOST_LETTERS, check_size, data_uri, lette
 from examples.diffusion.network import SIDE
 
 PIXELS = SIDE * SIDE
+# Of letters that nobody gave; chosen on typefaces to work with (docs/diffusion.md).
+NOISE = 0.4  # the first noise's standard deviation: nearer to what is likely, and less varied
+EMPHASIS = 1.0  # the letter counts more beside the style, and is read more often
 _FORMS = ("png", "webp", "jpg", "raw", "pixels")
 _BOUNDS = (
     ("steps", 1, 1000),
@@ -86,7 +89,8 @@ class Drawing(Generation):
         self.letters = torch.tensor(letters_of(text))
         check_size(text, options.height)
         draws = torch.Generator().manual_seed(options.seed)
-        self.x: Tensor = torch.randn(len(self.letters), 1, SIDE, SIDE, generator=draws)
+        noise = torch.randn(len(self.letters), 1, SIDE, SIDE, generator=draws)
+        self.x: Tensor = NOISE * noise
         self.guidance = options.guidance
         self.nbytes = 3 * self.x.nbytes
         self._sigmas = torch.linspace(1, 0, options.steps + 1)
@@ -152,10 +156,11 @@ def estimates_of(module: Any, drawings: Sequence[Drawing]) -> Tensor:
     letters = torch.cat([each.letters for each in drawings]).to(device)
     weights = torch.tensor([each.guidance for each in drawings]).repeat_interleave(counts)
     with batch_rows(torch.arange(len(counts)).repeat_interleave(counts)):
-        estimate = module(x, sigma, letters, module.style_of(torch.zeros_like(letters)))
+        style = module.style_of(torch.zeros_like(letters))
+        estimate = module(x, sigma, letters, style, EMPHASIS)
         if (weights != 1).any():
             none = module.no_style.view(1, *module.style_shape).expand(len(x), -1, -1)
-            plain = module(x, sigma, letters, none)
+            plain = module(x, sigma, letters, none, EMPHASIS)
             estimate = plain + weights.to(device).view(-1, 1, 1, 1) * (estimate - plain)
     rows: Tensor = estimate.new_zeros(len(counts), MOST_LETTERS * PIXELS)
     for row, each in zip(rows, torch.split(estimate, counts.tolist()), strict=True):

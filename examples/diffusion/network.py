@@ -77,7 +77,9 @@ class Drawer(nn.Module):
         prompt = torch.zeros(1 + STYLE_TOKENS, 3)
         self.register_buffer("prompt_ids", prompt, persistent=False)
 
-    def forward(self, x: Tensor, sigma: Tensor, letter: Tensor, style: Tensor) -> Tensor:
+    def forward(
+        self, x: Tensor, sigma: Tensor, letter: Tensor, style: Tensor, emphasis: float = 0.0
+    ) -> Tensor:
         """Estimate the pictures without noise.
 
         Args:
@@ -85,11 +87,14 @@ class Drawer(nn.Module):
             sigma: the share of noise in each, [n].
             letter: positions in `LETTERS`, [n].
             style: tokens, [n, 8, 128].
+            emphasis: how much further than it is a letter's token lies from the mean of all.
 
         Returns:
             Pictures, [n, 1, 32, 32].
         """
         name = self.letter(letter)
+        if emphasis:
+            name = name + emphasis * (name - self.letter.weight.mean(0))
         tokens = self.transformer(
             hidden_states=_patches(x),
             encoder_hidden_states=torch.cat([name.unsqueeze(1), style], 1),

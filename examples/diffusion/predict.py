@@ -40,7 +40,7 @@ class Predictor(BaseRunner):
         adapter: str = Input(description="The id of an earlier adapter", default=""),
         replicate_weights: Path | None = Input(description="An adapter's file", default=None),
         lora_scale: float | None = Input(
-            description="How strongly it counts; 0: its style alone; empty: .35 of letters, 1",
+            description="How strongly it counts; 0: its style alone; empty: .6 of letters, 1",
             default=None,
             ge=-1.0,
             le=2.0,

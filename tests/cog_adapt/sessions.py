@@ -75,6 +75,7 @@ PAGES = {
     "docs/transcript.md": Page(ROOT / "docs" / "transcript.md"),
     "docs/adapters.md": Page(ROOT / "docs" / "adapters.md", (*START, TAUGHT)),
     "docs/diffusion.md": Page(ROOT / "docs" / "diffusion.md"),
+    "docs/recipes.md": Page(ROOT / "docs" / "recipes.md"),
     "docs/operations.md": Page(ROOT / "docs" / "operations.md"),
 }
 

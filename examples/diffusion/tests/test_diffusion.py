@@ -24,7 +24,7 @@ from cog_adapt import (
     Request,
     stream,
 )
-from examples.diffusion.drawing import DrawOptions
+from examples.diffusion.drawing import EMPHASIS, NOISE, DrawOptions
 from examples.diffusion.letters import TRIGGER, letters_of
 from examples.diffusion.network import LETTERS
 from examples.diffusion.tars import packed, unpacked
@@ -108,11 +108,12 @@ def test_diffusers_draws_with_our_file_what_we_draw(runner):
     module = runner.task.load().eval()
     module.transformer.load_lora_adapter(tensors, prefix="transformer")
     style = tensors["style.weight"].view(1, *module.style_shape)
-    x = torch.randn(2, 1, 32, 32, generator=torch.Generator().manual_seed(3))
+    x = NOISE * torch.randn(2, 1, 32, 32, generator=torch.Generator().manual_seed(3))
     letter, levels = torch.tensor([0, 30]), torch.linspace(1, 0, 13).tolist()
     with torch.inference_mode():
         for sigma, following in pairwise(levels):
-            clean = module(x, torch.full((2,), sigma), letter, style.expand(2, -1, -1))
+            level, tokens = torch.full((2,), sigma), style.expand(2, -1, -1)
+            clean = module(x, level, letter, tokens, EMPHASIS)
             x = x + (following - sigma) * (x - clean) / sigma
     options = DrawOptions(steps=12, form="raw", seed=3)
     (drawn,) = runner.predict([LETTERS[0] + LETTERS[30]], made, options=options)
