@@ -43,6 +43,7 @@ def test_it_is_built_and_run_as_the_readme_says(engine, image):
     """The build's command, but for the network and the index of PyTorch; the run's as it stands."""
     build, run = (each.split() for each in READ_ME)
     assert build == ["build", "-t", "cog-adapt", "."]
+    assert run[:4] == ["run", "--read-only", "--tmpfs", "/tmp"]
     engine.docker("tag", image, "cog-adapt")
     port = free_port()
     published = [each.replace(":5000:", f":{port}:") for each in run[1:]]
