@@ -1,7 +1,9 @@
 # The mirror: `python -m server` with this project's predict.py and train.py.
 #   docker build -t cog-adapt .
-#   docker run -p 127.0.0.1:5000:5000 -v cog-adapt:/data cog-adapt      (on a GPU host: --gpus all)
-FROM python:3.11-slim
+#   docker run --read-only --tmpfs /tmp -p 127.0.0.1:5000:5000 -v cog-adapt:/data cog-adapt   (on a GPU host: --gpus all)
+# docs/deploy.md says how the base is named by its digest.
+ARG BASE=python:3.11-slim
+FROM ${BASE}
 
 LABEL org.opencontainers.image.title="cog-adapt" \
       org.opencontainers.image.description="Cog's HTTP API; predictions may carry training examples" \

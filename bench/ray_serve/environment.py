@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sysconfig
 import venv
-from collections.abc import Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -28,13 +27,10 @@ _PROXY_FILES = {
 }
 
 
-def python_beside(requirements: Sequence[Path] = (RAY,)) -> Path:
+def python_beside() -> Path:
     """Return the Python of an environment with Ray, which sees this one's packages.
 
     The environment, `.venv-ray`, is made if it is not there; none of this one's packages changes.
-
-    Args:
-        requirements: files of what is installed in it, relative to the repository.
     """
     python = ENVIRONMENT / "bin" / "python"
     if not python.exists():
@@ -44,9 +40,8 @@ def python_beside(requirements: Sequence[Path] = (RAY,)) -> Path:
     pins = {f"{each.name}=={each.version}" for each in distributions()}
     constraints = ENVIRONMENT / "constraints.txt"
     constraints.write_text("\n".join(sorted(pins)))
-    wanted = [word for path in requirements for word in ("-r", str(path))]
     quiet = ("--quiet", "--disable-pip-version-check", "--root-user-action", "ignore")
-    command = [str(python), "-m", "pip", "install", *quiet, "-c", str(constraints), *wanted]
+    command = [str(python), "-m", "pip", "install", *quiet, "-c", str(constraints), "-r", str(RAY)]
     subprocess.run(command, check=True, cwd=REPOSITORY)
     return python
 

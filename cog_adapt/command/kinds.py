@@ -23,7 +23,7 @@ ZONE = (
     *("Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
     *(
         "deploy/*.py",
-        "deploy/kubernetes/*",
+        "deploy/kubernetes/**/*.*",
         "deploy/ray/*",
         "deploy/compose/*",
         "deploy/monitoring/**/*.*",

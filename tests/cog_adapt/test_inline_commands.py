@@ -36,7 +36,7 @@ RUN_BY = {
     "cog-adapt weights KIND": ("tests/cog_adapt/command/test_weights.py", '"weights", kind'),
     "docker build -t cog-adapt .": ("tests/cog_adapt/container/test_image.py", "READ_ME"),
     "docker exec": ("tests/cog_adapt/container/containers.py", '"exec"'),
-    "docker run -p 127.0.0.1:5000:5000 -v cog-adapt:/data cog-adapt": (
+    "docker run --read-only --tmpfs /tmp -p 127.0.0.1:5000:5000 -v cog-adapt:/data cog-adapt": (
         "tests/cog_adapt/container/test_image.py",
         "READ_ME",
     ),

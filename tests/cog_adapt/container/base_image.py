@@ -31,8 +31,8 @@ LEFT_OUT = ("site-packages/*", "test", "__pycache__", "config-*", "pkgconfig")
 
 def base_name() -> str:
     """What the Dockerfile builds on."""
-    found = re.search(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert found, "the Dockerfile has no FROM"
+    found = re.search(r"^ARG BASE=(\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert found, "the Dockerfile names no base"
     return found[1]
 
 

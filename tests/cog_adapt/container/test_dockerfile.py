@@ -113,8 +113,9 @@ def test_the_environment_says_what_cog_build_would_write():
 
 def test_the_base_has_the_python_of_cog_yaml():
     found = re.search(r'python_version: "([\d.]+)"', (ROOT / "cog.yaml").read_text())
-    version = present(found)[1]
-    assert instructions("FROM") == [f"python:{version}-slim"]
+    base = f"python:{present(found)[1]}-slim"
+    assert (instructions("ARG")[0], instructions("FROM")) == (f"BASE={base}", ["${BASE}"])
+    assert f"--build-arg BASE={base}@sha256:" in (ROOT / "docs/deploy.md").read_text()
 
 
 def test_all_that_is_kept_lies_in_the_volume():

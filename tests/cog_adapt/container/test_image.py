@@ -39,10 +39,16 @@ def test_the_build_took_pytorch_without_cuda(engine, image):
     assert engine.docker("run", "--rm", image, *command).endswith("+cpu")
 
 
+def test_the_base_is_an_argument(engine, image):
+    with pytest.raises(AssertionError, match=r"(?s)\n.*load metadata for \S*no-such-base:0"):
+        engine.docker("build", "--build-arg", "BASE=no-such-base:0", str(ROOT))
+
+
 def test_it_is_built_and_run_as_the_readme_says(engine, image):
     """The build's command, but for the network and the index of PyTorch; the run's as it stands."""
     build, run = (each.split() for each in READ_ME)
     assert build == ["build", "-t", "cog-adapt", "."]
+    assert run[:4] == ["run", "--read-only", "--tmpfs", "/tmp"]
     engine.docker("tag", image, "cog-adapt")
     port = free_port()
     published = [each.replace(":5000:", f":{port}:") for each in run[1:]]

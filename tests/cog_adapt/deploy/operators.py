@@ -1,16 +1,22 @@
-"""The programs that `.ci/operators` fetches; without them the tests that ask them are skipped."""
+"""What `.ci/operators` fetches: programs and schemas; without it the tests that ask are skipped."""
 
+import functools
+import json
 import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Literal
 
+import jsonschema
 import pytest
+from referencing import Registry, Resource
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 _FOLDER = ROOT / os.environ.get("OPERATORS_FOLDER", ".venv-operators")
-_PLACES = {"docker-compose": "bin"}  # of Python's package; the others are Debian's
+_PLACES = {"docker-compose": "bin", "kubectl": "bin"}  # of PyPI; the others are Debian's
+_SCHEMAS = "lib/python*/site-packages/kubernetes_validate/kubernetes-json-schema/v*-local-strict"
 
 
 def program(name: str) -> Path:
@@ -22,9 +28,38 @@ def program(name: str) -> Path:
 
 
 def run(
-    name: str, *arguments: str | Path, more: Mapping[str, str] | None = None
+    name: str,
+    *arguments: str | Path,
+    more: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end."""
     command = [str(program(name)), *map(str, arguments)]
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **(more or {})}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+@functools.cache
+def schemas() -> tuple[Path, ...]:
+    """Return Kubernetes' own strict schemas, a folder a release, the oldest first; or skip."""
+    found = sorted(_FOLDER.glob(_SCHEMAS), key=lambda path: int(path.name.split(".")[1]))
+    if not found:
+        pytest.skip("Kubernetes' schemas are not here: `.ci/operators` fetches them")
+    return tuple(found)
+
+
+@functools.cache
+def _definitions(folder: Path) -> Resource[Any]:
+    return Resource.from_contents(json.loads((folder / "_definitions.json").read_text()))
+
+
+def faults(resource: Mapping[str, Any], release: Literal["oldest", "newest"]) -> list[str]:
+    """Return a resource's faults, each with its place; a key that is unknown is one."""
+    folder = schemas()[{"oldest": 0, "newest": -1}[release]]
+    group, _, version = resource["apiVersion"].rpartition("/")
+    name = "-".join(filter(None, (resource["kind"].lower(), group.partition(".")[0], version)))
+    schema = json.loads((folder / f"{name}.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema, registry=_definitions(folder) @ Registry())
+    return [f"{each.json_path}: {each.message}" for each in validator.iter_errors(resource)]

@@ -1,7 +1,5 @@
-"""The manifests of Kubernetes and of KubeRay: real schemas, and what the server needs."""
+"""The manifest of KubeRay, by real schemas, and what it shares with the one of Kubernetes."""
 
-import importlib.util
-import json
 import os
 import tomllib
 from pathlib import Path
@@ -9,21 +7,16 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from referencing import Registry, Resource
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.server.middleware.access import OPEN
 from cog_adapt.server.settings import Settings
 from deploy.ray.options import Options
+from tests.cog_adapt.deploy.operators import DEPLOY, ROOT, faults
 
-ROOT = Path(__file__).parents[3]
-DEPLOY = ROOT / "deploy"
-SERVER = list(yaml.safe_load_all((DEPLOY / "kubernetes/server.yaml").read_text()))
+SERVER = list(yaml.safe_load_all((DEPLOY / "kubernetes/base/server.yaml").read_text()))
 RAY = yaml.safe_load((DEPLOY / "ray/rayservice.yaml").read_text())
 SERVE = yaml.safe_load((DEPLOY / "ray/serve.yaml").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-VERSION = "v1.37.0"
-END_SECONDS = 5  # as `docs/operations.md` has it: after the drain the process ends by force
 
 deployment = next(each for each in SERVER if each["kind"] == "Deployment")["spec"]
 pod = deployment["template"]["spec"]
@@ -33,39 +26,10 @@ cluster = RAY["spec"]["rayClusterConfig"]
 groups = [cluster["headGroupSpec"], workers]
 
 
-@pytest.fixture(scope="module")
-def schemas():
-    """The folder of Kubernetes' own schemas, in which a key that is unknown is a fault."""
-    found = importlib.util.find_spec("kubernetes_validate")
-    if found is None or found.origin is None:
-        pytest.skip("kubernetes-validate is not installed: `make ray` installs it beside")
-    return Path(found.origin).parent / "kubernetes-json-schema" / f"{VERSION}-local-strict"
-
-
-def faults(resource, schemas):
-    """The faults of a resource, each with its place."""
-    group, _, version = resource["apiVersion"].rpartition("/")
-    name = "-".join(filter(None, (resource["kind"].lower(), group.partition(".")[0], version)))
-    schema = json.loads((schemas / f"{name}.json").read_text())
-    known = Resource.from_contents(json.loads((schemas / "_definitions.json").read_text()))
-    validator = jsonschema.Draft202012Validator(schema, registry=known @ Registry())
-    return [f"{each.json_path}: {each.message}" for each in validator.iter_errors(resource)]
-
-
-@pytest.mark.parametrize("resource", SERVER, ids=lambda each: each["kind"])
-def test_each_resource_is_one_of_kubernetes(schemas, resource):
-    assert faults(resource, schemas) == []
-
-
 @pytest.mark.parametrize("group", groups, ids=["head", "workers"])
-def test_the_pods_of_ray_are_pods_of_kubernetes(schemas, group):
+def test_the_pods_of_ray_are_pods_of_kubernetes(group):
     resource = {"apiVersion": "v1", "kind": "PodTemplate", "template": group["template"]}
-    assert faults(resource, schemas) == []
-
-
-def test_a_key_that_is_unknown_is_a_fault(schemas):
-    wrong = {**SERVER[0], "spec": SERVER[0]["spec"] | {"accessMode": "ReadWriteMany"}}
-    assert "accessMode" in "".join(faults(wrong, schemas))
+    assert faults(resource, "oldest") == faults(resource, "newest") == []
 
 
 def strict(schema):
@@ -92,20 +56,8 @@ def test_the_ray_service_is_one_of_kuberay():
     assert [f"{each.json_path}: {each.message}" for each in found] == []
 
 
-def test_no_probe_needs_a_key():
-    probes = [container[name] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
-    assert {each["httpGet"]["path"] for each in probes if "httpGet" in each} <= OPEN
-    assert probes[2]["exec"]["command"] == ["test", "-f", "/var/run/cog/ready"]
-
-
 def environment_of(each):
     return {variable["name"]: variable.get("value") for variable in each["env"]}
-
-
-def test_a_server_has_time_to_drain():
-    drain = float(environment_of(container)["DRAIN_SECONDS"])
-    before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pod["terminationGracePeriodSeconds"] > before + drain + END_SECONDS
 
 
 def test_a_replica_has_time_to_drain_before_its_node_ends():
@@ -122,25 +74,6 @@ def test_every_variable_is_a_setting(each):
     ours = [name for name in environment_of(each) if not name.startswith("RAY_")]
     assert ours
     assert [name for name in ours if name.lower() not in settings] == []
-
-
-def test_what_a_server_writes_lies_on_a_volume():
-    assert container["securityContext"]["readOnlyRootFilesystem"]
-    volumes = {each["name"] for each in pod["volumes"]}
-    mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
-    assert {"/data", "/tmp", "/var/run/cog"} <= mounted.keys()
-    assert {*mounted.values()} == volumes
-
-
-def test_all_that_selects_servers_selects_the_deployments():
-    labels = deployment["template"]["metadata"]["labels"]
-    by_kind = {each["kind"]: each["spec"] for each in SERVER}
-    assert deployment["selector"]["matchLabels"] == labels
-    assert by_kind["Service"]["selector"] == labels
-    assert by_kind["PodDisruptionBudget"]["selector"]["matchLabels"] == labels
-    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
-    assert by_kind["Service"]["ports"][0]["targetPort"] in ports
-    assert ports["http"] == Settings().port
 
 
 def arguments(config):

@@ -15,12 +15,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found_by(script, folder):
+    """What a script of this folder finds, in a network and with files of its own."""
     program("prometheus")
-    folder = Path(os.environ.get("OPERATORS_KEPT") or tmp_path_factory.mktemp("stack"))
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "tests.cog_adapt.deploy.stack", str(folder)]
+    command = [sys.executable, "-m", f"tests.cog_adapt.deploy.{script}", str(folder)]
     done = subprocess.run(
         ["unshare", "--net", "--mount", *command],
         cwd=ROOT,
@@ -32,6 +31,12 @@ def found(tmp_path_factory):
     return json.loads((folder / "found.json").read_text())
 
 
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    kept = os.environ.get("OPERATORS_KEPT")
+    return found_by("stack", Path(kept or tmp_path_factory.mktemp("stack")))
+
+
 @pytest.mark.timeout(600)
 def test_every_panel_of_the_dashboard_has_an_answer_under_load(found):
     assert {title: counts for title, counts in found["panels"].items() if 0 in counts} == {}
@@ -41,3 +46,8 @@ def test_every_panel_of_the_dashboard_has_an_answer_under_load(found):
 def test_an_alert_arrives_at_the_webhook_with_its_runbook(found):
     assert found["alert"]["labels"]["instance"] == "server:5000"
     assert found["alert"]["annotations"]["runbook"] == "docs/monitoring.md#cogserverdown"
+
+
+@pytest.mark.timeout(200)
+def test_in_kubernetes_prometheus_finds_servers_by_name_and_asks_by_a_key(tmp_path):
+    assert found_by("scrape_by_name", tmp_path)["instance"] == "127.0.0.1:5000"

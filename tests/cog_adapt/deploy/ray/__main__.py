@@ -2,8 +2,8 @@
 
     python -m tests.cog_adapt.deploy.ray [--output docs/results/ray.json] [arguments of pytest]
 
-The environment, `.venv-ray`, has Ray and Kubernetes' schemas, and sees this one's packages, none of
-which is changed. The network has loopback alone; where that cannot be, Ray's tests are skipped.
+The environment, `.venv-ray`, has Ray, and sees this one's packages, none of which is changed. The
+network has loopback alone; where that cannot be, Ray's tests are skipped.
 """
 
 import argparse
@@ -11,19 +11,18 @@ import os
 import sys
 from pathlib import Path
 
-from bench.ray_serve.environment import RAY, leave_networks, python_beside
+from bench.ray_serve.environment import leave_networks, python_beside
 from tests.cog_adapt.contract.serving import REPOSITORY
 from tests.cog_adapt.deploy.ray.figures import VARIABLE
 
 TESTS = Path("tests/cog_adapt/deploy")
-REQUIREMENTS = (RAY, TESTS / "requirements.txt")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="write the figures here, and a page beside")
     chosen, rest = parser.parse_known_args()
-    python = python_beside(REQUIREMENTS)
+    python = python_beside()
     if chosen.output:
         os.environ[VARIABLE] = str(chosen.output.resolve())
     try:
