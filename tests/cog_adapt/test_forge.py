@@ -169,8 +169,8 @@ def test_the_dev_container_is_read_and_is_the_image_of_the_checks():
 @pytest.fixture
 def commit(tmp_path):
     """A checkout with some sources of the tree and the hooks."""
-    here = str(Path(__file__).relative_to(ROOT))
-    for name in ("pyproject.toml", HOOKS.name, "task.py", "cog_adapt/machine.py", here):
+    sources = ("task.py", "encoder.py", "cog_adapt/__init__.py", "cog_adapt/machine.py")
+    for name in ("pyproject.toml", HOOKS.name, *sources):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
@@ -192,7 +192,7 @@ def test_the_hooks_pass_on_the_tree_and_mend_what_is_not_formatted(commit):
     assert done.stdout.count("Passed") == len(read(HOOKS)["repos"][0]["hooks"])
     task = commit / "task.py"
     mended = task.read_text()
-    task.write_text(mended.replace("\n\n\n", "\n\n", 1).replace('"', "'"))
+    task.write_text(mended.replace("\nfrom", "\nimport os\nfrom", 1).replace(" = ", "  =  "))
     assert hooks(commit).returncode == 1
     assert task.read_text() == mended
 
