@@ -191,13 +191,14 @@ lock: $(ENV)  ## renew requirements.lock, those of the kinds and pylock.toml (mi
 	@$(BIN)/python -m bench.house.locks
 
 IMAGE ?= cog-adapt
+SBOM ?= dist/sbom.json
 SBOM_TOOL = $(shell grep '^cyclonedx-bom==' requirements-dev.txt)
-sbom:  ## what IMAGE=cog-adapt has installed, as CycloneDX in dist/sbom.json (needs Docker)
-	@mkdir -p dist
-	@docker run --rm --network host --user 0 --entrypoint sh $(IMAGE) -c 'python -m venv /tmp/tool \
-		&& /tmp/tool/bin/pip install --quiet $(SBOM_TOOL) >&2 \
-		&& /tmp/tool/bin/cyclonedx-py environment --output-reproducible $$(which python)' > dist/sbom.part
-	@mv dist/sbom.part dist/sbom.json
+sbom:  ## what IMAGE=cog-adapt has installed, as CycloneDX in SBOM=dist/sbom.json (needs Docker)
+	@mkdir -p $(dir $(SBOM))
+	@docker run --rm --network host --user 0 --entrypoint sh $(IMAGE) -c 'tool=$$(mktemp -d) \
+		&& python -m venv $$tool && $$tool/bin/pip install --quiet $(SBOM_TOOL) >&2 \
+		&& $$tool/bin/cyclonedx-py environment --output-reproducible $$(which python)' > $(SBOM).part
+	@mv $(SBOM).part $(SBOM)
 
 LOCKS = $(wildcard requirements.lock examples/*/requirements.lock)
 PIP_AUDIT = $(BIN)/pip-audit --strict --disable-pip $(AUDIT)
