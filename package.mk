@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test site mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade proxied proxied-quick fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour operators ray ray-bench
+.PHONY: test-all test-again check-alone walk page page-types page-test site mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade proxied proxied-quick fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour operators ray ray-bench lock sbom audit
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) -p tests.cog_adapt.scheduling --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -188,3 +188,23 @@ kinds: $(ENV)  ## install the weights of every kind, and make, test and serve a 
 
 own: $(ENV)  ## each kind beside what one would write by hand; writes docs/results/own.md (minutes)
 	@$(BIN)/python -m bench.own --output docs/results/own.md
+
+# Pins first, in requirements.txt and requirements-dev.txt: a lock follows them.
+lock: $(ENV)  ## renew requirements.lock, those of the kinds and pylock.toml (minutes)
+	@$(BIN)/python -m bench.house.locks
+
+IMAGE ?= cog-adapt
+SBOM ?= dist/sbom.json
+SBOM_TOOL = $(shell grep '^cyclonedx-bom==' requirements-dev.txt)
+sbom:  ## what IMAGE=cog-adapt has installed, as CycloneDX in SBOM=dist/sbom.json (needs Docker)
+	@mkdir -p $(dir $(SBOM))
+	@docker run --rm --network host --user 0 --entrypoint sh $(IMAGE) -c 'tool=$$(mktemp -d) \
+		&& python -m venv $$tool && $$tool/bin/pip install --quiet $(SBOM_TOOL) >&2 \
+		&& $$tool/bin/cyclonedx-py environment --output-reproducible $$(which python)' > $(SBOM).part
+	@mv $(SBOM).part $(SBOM)
+
+LOCKS = $(wildcard requirements.lock examples/*/requirements.lock)
+PIP_AUDIT = $(BIN)/pip-audit --strict --disable-pip $(AUDIT)
+audit: $(ENV)  ## known faults of all that is locked, and of PyTorch (needs PyPI's or OSV's database)
+	@$(PIP_AUDIT) --require-hashes $(LOCKS:%=-r %)
+	@grep '^torch==' requirements.txt | $(PIP_AUDIT) --no-deps -r /dev/stdin

@@ -19,7 +19,7 @@ INSTALLED = PACKAGE / "template"  # the wheel's build puts the template there
 ZONE = (
     *("cog.yaml", "predict.py", "train.py", "task.py", "encoder.py", "server/*.py"),
     *("tests/__init__.py", "tests/test_*.py", "examples/*", "weights/README.md"),
-    *("requirements.txt", "requirements-weights.txt"),
+    *("requirements.txt", "requirements.lock", "requirements-weights.txt"),
     *("Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
     *(
         "deploy/*.py",
@@ -34,6 +34,7 @@ ZONE = (
 _REQUEST = "examples/request.json"
 _KINDS_OWN = {
     "requirements.txt": "# The kind's own.\n",
+    "requirements.lock": "# The kind's own.\n",
     "weights/README.md": "## The base model's weights\n\n",
 }
 """Files with a part that differs between kinds, which stands below this line."""
@@ -155,7 +156,7 @@ def _cog_file(kind: str, text: str) -> str:
 
 def _image_file(kind: str, text: str) -> str:
     """Copy the kind's own weights into the image, beside its modules."""
-    known = (".py", "cog.yaml", ".txt")
+    known = (".py", "cog.yaml", ".txt", ".lock")
     own = [n for _, n in _own_files(kind) if "/" not in n and not n.endswith(known)]
     return text.replace(" *.py ./", f" {' '.join(['*.py', *sorted(own)])} ./")
 

@@ -26,7 +26,7 @@ make serve    # and open the link that it prints
 """
 _OF_A_CHECKOUT = ("tests", "exam", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
 """Files in a package's folder that a checkout has and an installed package lacks."""
-_TEXTS = {".py", ".txt", ".yaml", ".md", ".toml", ""}
+_TEXTS = {".py", ".txt", ".lock", ".yaml", ".md", ".toml", ""}
 """Suffixes of files that differ between kinds; all others are copied byte by byte."""
 
 

@@ -211,7 +211,8 @@ def test_it_has_the_whole_zone_a_copy_of_the_package_and_settings_of_its_own(tmp
     assert written == {
         *("cog.yaml", "predict.py", "train.py", "task.py", "encoder.py"),
         *("server", "tests", "examples"),
-        *("weights", "requirements.txt", "requirements-dev.txt", "requirements-weights.txt"),
+        *("weights", "requirements.txt", "requirements.lock"),
+        *("requirements-dev.txt", "requirements-weights.txt"),
         *("README.md", "Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
         *("pyproject.toml", "cog_adapt", "gradient_check", "deploy"),
     }

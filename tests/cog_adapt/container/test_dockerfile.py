@@ -16,6 +16,7 @@ from tests.cog_adapt.container.base_image import ROOT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 IMPORTED_BY_NAME = ("predict.py", "train.py")  # COG_PREDICT_TYPE_STUB, COG_TRAIN_TYPE_STUB
+REQUIREMENTS = (".txt", ".lock", "-weights.txt")
 LEFT_OUT = {ROOT / "gradient_check" / each for each in ("exam", "tests")}  # by .dockerignore
 JOINED = DOCKERFILE.replace("\\\n", " ")
 
@@ -80,7 +81,7 @@ def test_all_that_the_server_imports_is_copied():
 
 
 def test_nothing_else_is_copied():
-    files = {"cog.yaml", "pyproject.toml", "requirements.txt", "requirements-weights.txt"}
+    files = {"cog.yaml", "pyproject.toml", *(f"requirements{each}" for each in REQUIREMENTS)}
     shown = {"examples/requests.json"}  # by the playground
     modules = {path.name for path in ROOT.glob("*.py")}
     assert set(copied()) - needed() - modules == files | shown | {"*.py"}

@@ -1,6 +1,8 @@
 """The mirror's image in a real engine: built from the Dockerfile, run as hardened as it goes."""
 
+import json
 import re
+import subprocess
 
 import httpx2
 import pytest
@@ -32,6 +34,17 @@ def server(engine, image):
     """The image, running with all that Docker can take away taken away."""
     with volume(engine) as data, running(engine, image, *HARDENED, "-v", f"{data}:/data") as made:
         yield made
+
+
+def test_the_bill_of_materials_has_the_locked_versions_and_pytorch(engine, image, tmp_path):
+    bill = tmp_path / "sbom.json"
+    command = ["make", "sbom", f"IMAGE={image}", f"SBOM={bill}"]
+    subprocess.run(command, cwd=ROOT, env=engine.environment, check=True)
+    found = {each["name"].lower(): each for each in json.loads(bill.read_text())["components"]}
+    assert found["torch"]["licenses"]
+    lock = (ROOT / "requirements.lock").read_text()
+    names = {re.sub("[-_.]+", "-", name): each["version"] for name, each in found.items()}
+    assert dict(re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)).items() <= names.items()
 
 
 def test_the_build_took_pytorch_without_cuda(engine, image):
