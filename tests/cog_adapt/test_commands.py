@@ -15,6 +15,7 @@ BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELLS = {"sh", "bash", "shell", "console"}
 OTHERS = {
     "docs/backup.md": "test_backup.py runs its scripts",
+    "docs/migrations.md": "test_migrations.py runs every block",
     "docs/own-model.md": "test_own_model.py types every block",
     "docs/client.md": "the tests of the client run it",
     "docs/replicate.md": "needs Replicate's clients; their tests run it",

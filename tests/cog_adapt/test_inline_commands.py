@@ -18,6 +18,7 @@ WALK = "bench/first_hour.py"
 RUN_BY = {
     "cog-adapt adapters": ("tests/cog_adapt/command/test_adapters.py", '"adapters"'),
     "cog-adapt doctor": (WALK, '"cog-adapt doctor"'),
+    "cog-adapt new": ("tests/cog_adapt/test_migrations.py", "made.splitlines()[0]"),
     "cog-adapt new DIR --kind image": (WALK, '"image": Walk'),
     "cog-adapt new DIR --kind lm": (WALK, '"lm": Walk'),
     "cog-adapt new my-style --kind diffusion": (
