@@ -3,8 +3,8 @@
     python -m bench.capacity --output docs/results/capacity.json
 
 CPU seconds of adaptations by method and of predictions, with the floating-point operations that
-torch counts in each, and the bytes of the adapters. A card's figures are those operations over a
-share of its peak: computed, on no card.
+torch counts in each, and the bytes of the adapters. A card's time is that of the operations at a
+share of its peak, or of its kernels' starts, whichever is longer: computed, on no card.
 """
 
 import tempfile
@@ -26,7 +26,8 @@ from cog_adapt.runner.scheduling.scheduler import once
 from task import TextClassification
 
 PER_LABEL, TEXTS = 8, 32
-PEAK, SHARE = 989e12, 0.1  # an H100's bfloat16 without sparsity, and a small model's part of it
+PEAK, SHARE = 989e12, 0.3  # an H100's bfloat16 without sparsity, and what large matrices get of it
+LAUNCH = 5e-6  # seconds of a kernel's start, which bound a small model
 RECIPES = {
     "closed form": Recipe(method="head"),
     "LoRA, 20 steps": Recipe(method="lora", max_steps=20),
@@ -37,6 +38,7 @@ COLUMNS: Columns = {
     "CPU s": seconds,
     "a core": str,
     "GFLOP": "{:.1f}".format,
+    "kernels": "{:,.0f}".format,
     "a card, computed": str,
     "adapter's bytes": str,
 }
@@ -66,7 +68,7 @@ def measure(runner: ModelRunner, split: data.Split, rounds: int) -> Iterator[Row
             adapt = partial(runner.adapt, split.train, replace(recipe, seed=seed))
             made.append(_timed(adapt))
         adapter = made[-1][1].adapter
-        counted = _operations(runner, partial(runner.adapt, split.train, replace(recipe, seed=99)))
+        counted = _counted(runner, partial(runner.adapt, split.train, replace(recipe, seed=99)))
         size = len(adapter.to_bytes()) if adapter else 0
         yield _row(f"an adaptation, {name}", [each for each, _ in made], counted, size=size)
     texts = split.texts[:TEXTS]
@@ -77,18 +79,19 @@ def measure(runner: ModelRunner, split: data.Split, rounds: int) -> Iterator[Row
     ):
         ask()
         spent = [_timed(ask)[0] / count for _ in range(4 * rounds)]
-        yield _row(name, spent, _operations(runner, ask) / count)
+        yield _row(name, spent, _counted(runner, ask), of=count)
 
 
-def _row(what: str, spent: list[float], operations: float, *, size: int = 0) -> Row:
+def _row(what: str, spent: list[float], counted: "_Counter", *, size: int = 0, of: int = 1) -> Row:
     spread = Spread.of(spent)
     each, unit = (3600, "an hour") if size else (1, "a second")
     return {
         "what": what,
         "CPU s": spread,
         "a core": f"{each / spread.median:,.0f} {unit}",
-        "GFLOP": operations / 1e9,
-        "a card, computed": f"{each * PEAK * SHARE / operations:,.0f} {unit}",
+        "GFLOP": counted.operations / of / 1e9,
+        "kernels": counted.kernels / of,
+        "a card, computed": f"{each * of / counted.card_seconds:,.0f} {unit}",
         "adapter's bytes": f"{size:,}" if size else "",
     }
 
@@ -102,7 +105,13 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts as `FlopCounterMode` does, without its global hooks: the base's census sees those."""
 
-    total = 0
+    operations = 0
+    kernels = 0
+
+    @property
+    def card_seconds(self) -> float:
+        """The time on a card, computed."""
+        return max(self.operations / (PEAK * SHARE), self.kernels * LAUNCH)
 
     def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
         kwargs = kwargs or {}
@@ -110,13 +119,17 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if count is None:
             with self:  # such as `linear`, which stays whole in inference mode
                 result = call.decompose(*args, **kwargs)
-            return call(*args, **kwargs) if result is NotImplemented else result
+            if result is NotImplemented:
+                self.kernels += not call.is_view
+                result = call(*args, **kwargs)
+            return result
         result = call(*args, **kwargs)
-        self.total += count(*args, **kwargs, out_val=result)
+        self.operations += count(*args, **kwargs, out_val=result)
+        self.kernels += 1
         return result
 
 
-def _operations(runner: ModelRunner, work: Callable[[], object]) -> float:
+def _counted(runner: ModelRunner, work: Callable[[], object]) -> "_Counter":
     """Count what the model thread computes meanwhile; a mode holds on its own thread alone."""
     counter: Any = _Counter()  # type: ignore[no-untyped-call]
 
@@ -131,7 +144,8 @@ def _operations(runner: ModelRunner, work: Callable[[], object]) -> float:
         work()
     finally:
         runner.scheduler.submit_long(once(switch, 0)).wait()
-    return float(counter.total)
+    counted: _Counter = counter
+    return counted
 
 
 if __name__ == "__main__":
