@@ -108,6 +108,7 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.selftest_cost --quick
 	@$(BIN)/python -m bench.known --quick
+	@$(BIN)/python -m bench.capacity --quick
 	@$(BIN)/python -m bench.estimates --quick
 	@$(BIN)/python -m bench.neighbours --quick
 	@$(BIN)/python -m bench.serving --quick

@@ -67,15 +67,20 @@ class Corpus:
         decides.
         """
         far = np.flatnonzero(~self.is_training & (self.distances > FAR))
-        by_digest = sorted(far, key=lambda i: hashlib.sha256(str(self.names[i]).encode()).digest())
+        by_digest = sorted(
+            map(int, far), key=lambda i: hashlib.sha256(str(self.names[i]).encode()).digest()
+        )
         sets: dict[str, list[int]] = {"work": [], "shut": [], "sealed": []}
         for turn, font in enumerate(by_digest):
-            for name in (("work", "shut")[turn % 2], "sealed"):
-                alike = sum(self.packages[each] == self.packages[font] for each in sets[name])
-                if len(sets[name]) < 40 and alike < 10:
-                    sets[name].append(int(font))
-                    break
+            asked = (("work", "shut")[turn % 2], "sealed")
+            takes = next((sets[name] for name in asked if self._has_room(sets[name], font)), None)
+            if takes is not None:
+                takes.append(font)
         return {name: np.array(fonts) for name, fonts in sets.items()}
+
+    def _has_room(self, fonts: list[int], font: int) -> bool:
+        alike = sum(self.packages[each] == self.packages[font] for each in fonts)
+        return len(fonts) < 40 and alike < 10
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ RUN_BY = {
         '"selftest", *arguments',
     ),
     "cog-adapt serve": ("tests/cog_adapt/test_wheel.py", '"serve"'),
+    "cog-adapt upgrade": ("tests/cog_adapt/command/test_upgrade.py", '"upgrade"'),
     "cog-adapt weights KIND": ("tests/cog_adapt/command/test_weights.py", '"weights", kind'),
     "docker build -t cog-adapt .": ("tests/cog_adapt/container/test_image.py", "READ_ME"),
     "docker exec": ("tests/cog_adapt/container/containers.py", '"exec"'),
@@ -53,6 +54,7 @@ RUN_BY = {
     "pip wheel --no-deps ./gradient_check": ("tests/cog_adapt/test_releases.py", '"--no-deps"'),
     "pip install '.[image]'": (WALK, "f'{wheel}[{kind}]'"),
     "python -m cog.server.http": ("tests/cog_adapt/contract/serving.py", '"cog.server.http"'),
+    "python -m cog_adapt": ("tests/site/reference.py", '"-m", "cog_adapt"'),
     "python -m cog_adapt.command.settings > docs/settings.md": (
         "tests/cog_adapt/command/test_settings.py",
         "settings.md",
@@ -87,11 +89,14 @@ NOT_RUN = {
     "pip install boto3": "the program of another project; moto installs it for the tests",
     "pip install 'cog-adapt[remote]'": "requirements-dev.txt installs the same",
     "python -m bench.adapters_in_flight --tree before=DIR --tree after=.": "measures for minutes",
+    "python -m bench.capacity --output docs/results/capacity.json": "`make quick` runs it shortly",
     "python -m bench.fleet": "simulates for minutes; test_fleet.py tests its parts",
     "python -m bench.serving --tree": "measures for minutes; test_serving_trees.py tests its parts",
     "python -m bench.house.rooms": "counts for minutes; test_rooms.py tests its parts",
     "python -m bench.scale": "measures for minutes; test_scale.py tests its parts",
     "python -m bench.page": "measures in a browser for minutes",
+    "python -m tests.contract_snapshot": "writes; test_contract_snapshot.py compares what it has",
+    "python -m tests.version_policy": "writes at a release; test_contract_snapshot.py compares",
 }
 """A command that no test runs as it stands, and the reason."""
 OF_OTHERS = ("cog build", "docker ", "openapi-python-client")
@@ -104,7 +109,7 @@ def inline():
     for text in written().values():
         sentences = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
         code = (" ".join(each.split()) for each in re.findall(r"`([^`]+)`", sentences))
-        found |= {each for each in code if COMMAND.fullmatch(each) and each != "cog"}
+        found |= {each for each in code if COMMAND.fullmatch(each)} - {"cog", "cog-adapt"}
     return found
 
 

@@ -10,15 +10,16 @@ jupytext = pytest.importorskip("jupytext", reason="pip install -r requirements-d
 nbclient = pytest.importorskip("nbclient", reason="pip install -r requirements-dev.txt")
 
 
-@pytest.fixture
-def server(tmp_path):
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
     """The template, served."""
     pytest.importorskip("task", reason="the notebook adapts the shipped model")
+    folder = tmp_path_factory.mktemp("template")
     for name in ("predict.py", "task.py", "encoder.py"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    write_schema(tmp_path, predict="predict.py:Predictor")
-    env = {"DEVICE": "cpu", "SELF_TEST": "quick", "WEIGHTS_DIR": str(tmp_path / "weights")}
-    with serving("mirror", tmp_path, predict="predict.py:Predictor", env=env) as running:
+        (folder / name).symlink_to(ROOT / name)
+    write_schema(folder, predict="predict.py:Predictor")
+    env = {"DEVICE": "cpu", "SELF_TEST": "quick", "WEIGHTS_DIR": str(folder / "weights")}
+    with serving("mirror", folder, predict="predict.py:Predictor", env=env) as running:
         yield running
 
 

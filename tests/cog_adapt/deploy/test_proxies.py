@@ -100,24 +100,27 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=PROGRAMS)
-def proxied(request: Any, server: Server, tmp_path: Path) -> Iterator[Proxied]:
+@pytest.fixture(scope="module", params=PROGRAMS)
+def proxied(
+    request: Any, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxied]:
     """The server behind a proxy."""
+    folder = tmp_path_factory.mktemp(request.param)
     name = request.param
     program = shutil.which(name, path=PLACES)
     if program is None:
         pytest.skip(f"no {name}: run .ci/operators, or apt-get install {name}")
     authority, port = trustme.CA(), free_port()
     one = authority.issue_cert(NAME)
-    one.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
-    one.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
-    one.private_key_pem.write_to_path(tmp_path / "key.pem")
-    command = write_configuration(PROGRAMS[name], tmp_path, port, server.port)
+    one.private_key_and_cert_chain_pem.write_to_path(folder / "both.pem")
+    one.cert_chain_pems[0].write_to_path(folder / "certificate.pem")
+    one.private_key_pem.write_to_path(folder / "key.pem")
+    command = write_configuration(PROGRAMS[name], folder, port, server.port)
     trust = ssl.create_default_context()
     authority.configure_trust(trust)
-    with (tmp_path / "log").open("wb") as log:
+    with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [program, *command[1:]], cwd=tmp_path, stdout=log, stderr=log, start_new_session=True
+            [program, *command[1:]], cwd=folder, stdout=log, stderr=log, start_new_session=True
         )
     client = httpx2.Client(
         base_url=f"https://127.0.0.1:{port}",
