@@ -49,6 +49,7 @@ def open_database(url: str | None, data_dir: Path) -> Engine:
     engine = _create_engine(address)
     try:
         with for_writing(engine).begin() as connection:
+            _check_encoding(connection)
             _migrate(connection)
     except ConfigError:
         engine.dispose()
@@ -98,9 +99,22 @@ def _create_engine(address: URL) -> Engine:
         "connect_timeout": 10,
         "keepalives_idle": 10,
         "application_name": "cog-adapt",
+        "client_encoding": "utf8",
     }
     wanted = {name: value for name, value in options.items() if name not in address.query}
     return create_engine(address, connect_args=wanted, pool_pre_ping=True)
+
+
+def _check_encoding(connection: Connection) -> None:
+    """Refuse a PostgreSQL that cannot keep every text (ConfigError)."""
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise ConfigError(
+            f"DATABASE_URL names a database whose encoding is {encoding}, which cannot keep all "
+            "texts; make one by `createdb --template=template0 --encoding=UTF8 NAME`"
+        )
 
 
 def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite3's connection

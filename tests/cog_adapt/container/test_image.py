@@ -1,8 +1,10 @@
 """The mirror's image in a real engine: built from the Dockerfile, run as hardened as it goes."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 
 import httpx2
 import pytest
@@ -45,6 +47,18 @@ def test_the_bill_of_materials_has_the_locked_versions_and_pytorch(engine, image
     lock = (ROOT / "requirements.lock").read_text()
     names = {re.sub("[-_.]+", "-", name): each["version"] for name, each in found.items()}
     assert dict(re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)).items() <= names.items()
+
+
+def test_the_bench_names_the_bytes_of_each_layer_and_times_cold_and_warm_starts(
+    engine, image, tmp_path
+):
+    output = tmp_path / "image.json"
+    command = [sys.executable, "-m", "bench.image", image, "--rounds", "1", "--output", str(output)]
+    subprocess.run(command, cwd=ROOT, env=os.environ | engine.environment, check=True)
+    found = json.loads(output.read_text())
+    assert found["bytes"] == sum(each["bytes"] for each in found["layers"]) > 5e8
+    assert max(found["layers"], key=lambda each: each["bytes"])["made by"].count("pip install")
+    assert found["medians"]["cold"] > found["medians"]["warm"] > 1
 
 
 def test_the_build_took_pytorch_without_cuda(engine, image):

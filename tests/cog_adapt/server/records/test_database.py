@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
@@ -137,6 +138,17 @@ def test_a_database_that_will_not_do_is_named_with_the_cause(tmp_path, url, mess
     with pytest.raises(ConfigError, match=message) as caught:
         Records.open(url, tmp_path)
     assert "pass" not in str(caught.value).replace("user:password@", "")
+
+
+def test_a_database_that_cannot_keep_every_text_is_refused(cluster, tmp_path):
+    empty = cluster.empty()
+    place = f"host={cluster.folder} user=postgres dbname=postgres"
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
+        )
+    with pytest.raises(ConfigError, match="encoding is SQL_ASCII.*createdb .*--encoding=UTF8"):
+        Records.open(empty.replace("/postgres?", "/bytes?"), tmp_path)
 
 
 def test_a_folder_that_will_not_do_is_named(tmp_path):

@@ -1,0 +1,102 @@
+"""An image's bytes by layer, and the seconds from `docker run` until /readyz.
+
+    python -m bench.image cog-adapt --output docs/results/image.json
+
+Cold: an empty volume, and no file of the image in the page cache where this process may drop it.
+Warm: the same volume again, whose self-test has passed before. Docker's own command is used.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx2
+
+from bench.storm.servers import free_port
+
+_RUN = ("run", "--detach", "--read-only", "--tmpfs", "/tmp", "--env", "DEVICE=cpu")
+_CACHE = Path("/proc/sys/vm/drop_caches")
+_SECONDS = 300.0
+
+
+def docker(*arguments: str) -> str:
+    """Run Docker's command, and return what it writes."""
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def layers(image: str) -> list[dict[str, Any]]:
+    """Return the layers that have bytes, the base's first."""
+    form = "{{.Size}}\t{{.CreatedBy}}"
+    lines = docker("history", "--human=false", "--no-trunc", "--format", form, image).splitlines()
+    found = [line.split("\t", 1) for line in reversed(lines)]
+    return [
+        {"bytes": int(size), "made by": re.sub(r"\s+", " ", by)[:120]}
+        for size, by in found
+        if int(size)
+    ]
+
+
+def seconds_until_ready(image: str, volume: str) -> float:
+    """Start a container, wait until it is ready, and remove it."""
+    port = free_port()
+    began = time.monotonic()
+    publish = ("--publish", f"127.0.0.1:{port}:5000", "--volume", f"{volume}:/data")
+    container = docker(*_RUN, *publish, image)
+    try:
+        while time.monotonic() - began < _SECONDS:
+            with contextlib.suppress(httpx2.TransportError):
+                if httpx2.get(f"http://127.0.0.1:{port}/readyz").is_success:
+                    return time.monotonic() - began
+            time.sleep(0.02)
+        raise SystemExit(docker("logs", "--tail", "30", container))
+    finally:
+        docker("rm", "--force", container)
+
+
+def started(image: str, rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of cold and of warm starts, in turns."""
+    found: dict[str, list[float]] = {"cold": [], "warm": []}
+    for number in range(rounds):
+        volume = f"bench-image-{os.getpid()}-{number}"
+        with contextlib.suppress(OSError):
+            os.sync()
+            _CACHE.write_text("3")
+        try:
+            for name in found:
+                found[name].append(round(seconds_until_ready(image, volume), 2))
+        finally:
+            docker("volume", "rm", "--force", volume)
+    return found
+
+
+def main() -> None:
+    """Measure, and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("image")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--output", type=Path)
+    asked = parser.parse_args()
+    seconds = started(asked.image, asked.rounds)
+    parts = layers(asked.image)
+    found = {
+        "bytes": sum(each["bytes"] for each in parts),
+        "layers": parts,
+        "seconds until ready": seconds,
+        "medians": {name: median(values) for name, values in seconds.items()},
+    }
+    text = json.dumps(found, indent=1)
+    print(text)
+    if asked.output:
+        asked.output.write_text(f"{text}\n")
+
+
+if __name__ == "__main__":
+    main()
