@@ -35,11 +35,11 @@ def docker(*arguments: str) -> str:
 def layers(image: str) -> list[dict[str, Any]]:
     """Return the layers that have bytes, the base's first."""
     form = "{{.Size}}\t{{.CreatedBy}}"
-    lines = docker("history", "--human=false", "--no-trunc", "--format", form, image).splitlines()
-    found = [line.split("\t", 1) for line in reversed(lines)]
+    text = docker("history", "--human=false", "--no-trunc", "--format", form, image)
+    found = re.findall(r"^(\d+)(?:\t(.*))?$", text, re.MULTILINE)
     return [
-        {"bytes": int(size), "made by": re.sub(r"\s+", " ", by)[:120]}
-        for size, by in found
+        {"bytes": int(size), "made by": " ".join(by.split())[:120] or "the base"}
+        for size, by in reversed(found)
         if int(size)
     ]
 
@@ -84,8 +84,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
-    seconds = started(asked.image, asked.rounds)
     parts = layers(asked.image)
+    seconds = started(asked.image, asked.rounds)
     found = {
         "bytes": sum(each["bytes"] for each in parts),
         "layers": parts,
