@@ -77,7 +77,7 @@ def test_ci_gets_its_pip_by_the_hash_of_the_lock():
     (pip,) = (each for each in pylock() if each["name"] == "pip")
     pin = f"pip=={pip['version']} --hash=sha256:{pip['wheels'][0]['hashes']['sha256']}"
     assert f'"{pin}"' in (ROOT / ".ci" / "locked").read_text()
-    assert ".ci/locked\n" in (ROOT / ".ci" / "run").read_text()
+    assert "\n.ci/locked " in (ROOT / ".ci" / "run").read_text()
 
 
 def image_command():
