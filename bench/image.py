@@ -13,17 +13,17 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import httpx2
-
-from bench.storm.servers import free_port
+from bench.storm.servers import free_port, is_ready
 
 _RUN = ("run", "--detach", "--read-only", "--tmpfs", "/tmp", "--env", "DEVICE=cpu")
 _CACHE = Path("/proc/sys/vm/drop_caches")
 _SECONDS = 300.0
+_ARGUMENTS = re.compile(r"RUN \|\d+ (?:\S+=\S* )*/bin/sh -c ")  # of the build, such as an index
 
 
 def docker(*arguments: str) -> str:
@@ -38,7 +38,10 @@ def layers(image: str) -> list[dict[str, Any]]:
     text = docker("history", "--human=false", "--no-trunc", "--format", form, image)
     found = re.findall(r"^(\d+)(?:\t(.*))?$", text, re.MULTILINE)
     return [
-        {"bytes": int(size), "made by": " ".join(by.split())[:120] or "the base"}
+        {
+            "bytes": int(size),
+            "made by": _ARGUMENTS.sub("RUN ", " ".join(by.split()))[:120] or "base",
+        }
         for size, by in reversed(found)
         if int(size)
     ]
@@ -50,15 +53,18 @@ def seconds_until_ready(image: str, volume: str) -> float:
     began = time.monotonic()
     publish = ("--publish", f"127.0.0.1:{port}:5000", "--volume", f"{volume}:/data")
     container = docker(*_RUN, *publish, image)
-    try:
-        while time.monotonic() - began < _SECONDS:
-            with contextlib.suppress(httpx2.TransportError):
-                if httpx2.get(f"http://127.0.0.1:{port}/readyz").is_success:
-                    return time.monotonic() - began
-            time.sleep(0.02)
-        raise SystemExit(docker("logs", "--tail", "30", container))
-    finally:
-        docker("rm", "--force", container)
+    with _removed("rm", container):
+        wait_until_ready(f"http://127.0.0.1:{port}", container)
+        return time.monotonic() - began
+
+
+def wait_until_ready(url: str, container: str) -> None:
+    """Wait for a server; end this process with its log if it does not come."""
+    deadline = time.monotonic() + _SECONDS
+    while not is_ready(url):
+        if time.monotonic() > deadline:
+            raise SystemExit(docker("logs", "--tail", "30", container))
+        time.sleep(0.02)
 
 
 def started(image: str, rounds: int) -> dict[str, list[float]]:
@@ -69,12 +75,20 @@ def started(image: str, rounds: int) -> dict[str, list[float]]:
         with contextlib.suppress(OSError):
             os.sync()
             _CACHE.write_text("3")
-        try:
-            for name in found:
-                found[name].append(round(seconds_until_ready(image, volume), 2))
-        finally:
-            docker("volume", "rm", "--force", volume)
+        with _removed("volume", "rm", volume):
+            cold, warm = (round(seconds_until_ready(image, volume), 2) for _ in found)
+        found["cold"].append(cold)
+        found["warm"].append(warm)
     return found
+
+
+@contextlib.contextmanager
+def _removed(*command: str) -> Iterator[None]:
+    *words, name = command
+    try:
+        yield
+    finally:
+        docker(*words, "--force", name)
 
 
 def main() -> None:

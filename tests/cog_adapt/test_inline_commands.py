@@ -72,6 +72,7 @@ NOT_RUN = {
     "cog build": "Cog's program in Go is not a package; the container suite has a stand-in",
     "make PYTHON=python3.12": "installs another environment; only its steps are compared below",
     "make bench": "measures for hours; `make quick` runs each of its parts",
+    "make container": "builds and runs images in a real engine for minutes",
     "make gpu": "needs a CUDA card",
     "make lock": "asks an index for minutes; test_locks.py compares what it has written",
     "make page": "needs node; test_built.py compares what it has written",
