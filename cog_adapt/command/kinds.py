@@ -15,6 +15,8 @@ PACKAGE = Path(__file__).parents[1]
 KERNEL = PACKAGE.with_name("gradient_check")
 """The package that trains and proves the gradients; no index has it, so projects carry it."""
 TEXT = "text"
+TOOLS = "requirements-dev.txt"
+"""The tools of a project's tests and lint; a kind may have tools of its own."""
 INSTALLED = PACKAGE / "template"  # the wheel's build puts the template there
 ZONE = (
     *("cog.yaml", "predict.py", "train.py", "task.py", "encoder.py", "server/*.py"),
@@ -86,6 +88,8 @@ def written(kind: str, name: str, text: str) -> str:
         text = re.sub(rf"\bexamples\.({'|'.join([kind, *_lenders(kind)])})\.", "", text)
     change = None if _own_text(kind, name) else _CHANGES.get(name)
     text = change(kind, text) if change else text
+    if name == TOOLS:
+        return text + _own_text(kind, name)
     return _with_own_part(kind, name) if name in _KINDS_OWN else text
 
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cog_adapt.command import USAGE_ERROR
-from cog_adapt.command.kinds import INSTALLED, KERNEL, PACKAGE, TEXT, kinds, written, zone
+from cog_adapt.command.kinds import INSTALLED, KERNEL, PACKAGE, TEXT, TOOLS, kinds, written, zone
 from cog_adapt.server.errors import ConfigError
 
 _OWN = {
     "pyproject.toml": "new_pyproject.toml",
     "README.md": "new_readme.md",
-    "requirements-dev.txt": "new_requirements-dev.txt",
+    TOOLS: "new_requirements-dev.txt",
 }
 _NEXT = """\
 cd {folder}

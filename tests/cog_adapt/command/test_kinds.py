@@ -6,12 +6,14 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 import zipfile
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import PurePath
 
 import pytest
 import yaml
+from packaging.utils import canonicalize_name
 
 from cog_adapt import cog_server, write_schema
 from cog_adapt.command import kinds, new
@@ -21,11 +23,13 @@ from cog_adapt.server.schema.validation import InputValidator
 from cog_adapt.server.service.service import COMPONENTS
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.command.test_new import environment, mirror, run
+from tests.cog_adapt.distributions import brought, lines
 from tests.cog_adapt.server.command.conftest import ROOT
 
 KINDS = kinds.kinds()
 OTHERS = KINDS[1:]
 README = (ROOT / "README.md").read_text()
+PACKAGES = {"cog_adapt", "gradient_check"}
 PREDICTOR = "predict.py:Predictor"
 ROWS = "examples_file=@examples/rows.jsonl"
 OF_TEXT = {"text": "Where is my parcel?", "examples_file": "@examples/tickets.jsonl", "steps": 2}
@@ -235,10 +239,40 @@ def test_image_and_cog_file_install_its_weights_and_take_its_modules_along(kind,
         assert words[2 : words.index(">")] == pins
     (copied,) = re.findall(r"^COPY cog.yaml (.*) \./$", (folder / "Dockerfile").read_text(), re.M)
     kept = {path.name for path in folder_of(kind).iterdir() if path.is_file()}
-    kept -= {"__init__.py", *(f"requirements{each}" for each in (".txt", ".lock", "-weights.txt"))}
+    kept -= {"__init__.py", *(name for name in kept if name.startswith("requirements"))}
     modules = {path.name for path in folder.glob("*.py")}
     assert "*.py" in copied
     assert kept <= {*copied.split(), *modules, "cog.yaml"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_requirements_bring_what_its_modules_and_tests_import(kind, tmp_path):
+    folder = tmp_path / "project"
+    new.write_project(folder, kind)
+    others = {*PACKAGES, "deploy"}  # deploy/ray/ runs where Ray is
+    sources = [path for path in folder.rglob("*.py") if not others & set(path.parts)]
+    own = {path.stem for path in sources} | {path.name for path in folder.iterdir()} | PACKAGES
+    required = [
+        line.partition(" ")[0]
+        for each in folder.glob("requirements*.txt")
+        for line in lines(each.read_text())
+    ]
+    installs = {canonicalize_name(each.partition("==")[0]) for each in required}
+    installs |= {canonicalize_name(each) for each in brought(required)}
+    modules = {name for path in sources for name in imported(path)} - own - sys.stdlib_module_names
+    makers = packages_distributions()
+    found = {name: map(canonicalize_name, makers.get(name, [name])) for name in modules}
+    assert "cog" in modules
+    assert [name for name, those in found.items() if not installs & set(those)] == []
+
+
+def imported(path):
+    """The packages that a module imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield str(node.module).partition(".")[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
