@@ -58,7 +58,10 @@ def trained(
                 raise end
 
     scope = SimpleNamespace(context={"owner": owner}, record_metric=record)
-    return asyncio.run(train(runner, Request(examples=examples, recipe=recipe, **more), scope))
+    try:
+        return asyncio.run(train(runner, Request(examples=examples, recipe=recipe, **more), scope))
+    finally:
+        runner.checkpoints.writer.submit(int).result()  # the last checkpoint is written by now
 
 
 def files(runner):
