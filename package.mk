@@ -100,24 +100,20 @@ quality-left-out-others: $(ENV)  ## heads without names on 12 sets of pictures a
 quality-others: $(ENV)  ## the same for pictures and numbers, 13 rows of 10 splits (an hour; goes on)
 	@$(BIN)/python -m bench.quality others --output docs/results/quality-others.json
 
+# Two at a time, and each prints when it ends. Those of quality share files, so they run in turn;
+# accuracy fetches a package of Debian, so it runs before all others.
+QUICK = quality adaptation adaptation_steps overhead selftest_cost known capacity estimates \
+  neighbours serving scale health recovery bounded_rate stores first_hour
+
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
-	@$(BIN)/python -m bench.adaptation --quick
+	@$(MAKE) --jobs 2 --output-sync --no-print-directory $(QUICK:%=quick-%)
+
+quick-quality: $(ENV)
 	@for each in texts left-out left-out-others others choice; do $(BIN)/python -m bench.quality $$each --quick || exit 1; done
-	@$(BIN)/python -m bench.adaptation_steps --quick
-	@$(BIN)/python -m bench.overhead --quick
-	@$(BIN)/python -m bench.selftest_cost --quick
-	@$(BIN)/python -m bench.known --quick
-	@$(BIN)/python -m bench.capacity --quick
-	@$(BIN)/python -m bench.estimates --quick
-	@$(BIN)/python -m bench.neighbours --quick
-	@$(BIN)/python -m bench.serving --quick
-	@$(BIN)/python -m bench.scale --quick
-	@$(BIN)/python -m bench.health --quick
-	@$(BIN)/python -m bench.recovery --quick
-	@$(BIN)/python -m bench.bounded_rate --quick
-	@$(BIN)/python -m bench.stores --quick
-	@$(BIN)/python -m bench.first_hour --quick
+
+quick-%: $(ENV)
+	@$(BIN)/python -m bench.$* --quick
 
 first-hour: $(ENV)  ## a stranger's first hour from nothing, KINDS="image text" for some; writes docs/results (an hour)
 	@$(BIN)/python -m bench.first_hour $(if $(KINDS),--kind $(KINDS)) --output docs/results/first-hour.json
