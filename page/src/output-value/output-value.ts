@@ -58,6 +58,7 @@ export class OutputValue extends LightElement {
   }
 
   private list(items: Json[], name: string, depth: number): TemplateResult {
+    if (items.length === 1) return this.shown(items[0], name, depth + 1); // a number says nothing
     const more = items.length - MOST_ITEMS;
     return html`
       <ol class="values">

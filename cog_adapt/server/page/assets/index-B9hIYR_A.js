@@ -277,7 +277,7 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
           ${e==null?F:P`<button type="button" class="small" @click=${()=>Bi(e)}>Save as a file</button>`}
         </div>
       </div>
-    `}shown(e,t,n){switch(Mt(e,n)){case`nothing`:return P`<span class="quiet">nothing</span>`;case`text`:return typeof e==`string`&&Vt(e,t)||zi(String(e),n>0?Pi:Ni);case`table`:return P`<output-table .data=${e} .label=${t}></output-table>`;case`list`:return this.list(e,t,n);case`object`:return this.parts(e,n);default:return zi(JSON.stringify(e,null,2))}}list(e,t,n){let r=e.length-Fi;return P`
+    `}shown(e,t,n){switch(Mt(e,n)){case`nothing`:return P`<span class="quiet">nothing</span>`;case`text`:return typeof e==`string`&&Vt(e,t)||zi(String(e),n>0?Pi:Ni);case`table`:return P`<output-table .data=${e} .label=${t}></output-table>`;case`list`:return this.list(e,t,n);case`object`:return this.parts(e,n);default:return zi(JSON.stringify(e,null,2))}}list(e,t,n){if(e.length===1)return this.shown(e[0],t,n+1);let r=e.length-Fi;return P`
       <ol class="values">
         ${e.slice(0,Fi).map((e,r)=>P`<li>${this.shown(e,`${t} ${r+1}`,n+1)}</li>`)}
       </ol>
