@@ -4,7 +4,7 @@
 
 FOLDER is that of `bench.glyphs.corpus`; each case is kept there, so a run goes on where the last
 one ended, and `--part 0/2` shares the cases among processes. The recipe is chosen on the fonts
-`work`; `shut` and `sealed` were scored once each, by the recipes of their days.
+`work`; `shut`, `sealed` and `last` were scored once each, by the recipes of their days.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 
 from bench.glyphs.by_hand import drawn_by_hand, trained_by_hand
-from bench.glyphs.corpus import Corpus
+from bench.glyphs.corpus import SETS, Corpus
 from bench.glyphs.rendering import png_of, row_of_letters
 from bench.glyphs.scores import GIVEN, Case, Drawn, Scores, Way, judge_of, means_of
 from cog_adapt import Adapter, Example, ModelRunner, Recipe, RunnerSettings
@@ -221,7 +221,7 @@ def main() -> None:
     """Measure, and write figures and pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--set", choices=("work", "shut", "sealed"), default="work")
+    parser.add_argument("--set", choices=SETS, default="work")
     parser.add_argument("--fonts", type=int, default=40)
     parser.add_argument("--given", type=int, nargs="+", default=[8, 4, 16], choices=GIVEN)
     parser.add_argument("--seeds", type=int, default=3)

@@ -24,6 +24,7 @@ PACKAGES = Path(__file__).parent / "packages.txt"
 FREE = ("ofl", "apache", "mit", "public-domain")
 TWIN = 0.004  # fonts nearer than this are one
 FAR = 0.05  # a judging font is at least this far from every training font
+SETS = ("work", "shut", "sealed", "last")
 _ENDINGS = (".ttf", ".otf", ".ttc", ".pfb")
 _LEAST_READ = 0.5
 _AT_ONCE = 20
@@ -60,19 +61,19 @@ class Corpus:
 
     @property
     def held_out(self) -> dict[str, np.ndarray]:
-        """Positions of far fonts: `work` to choose by, `shut` and `sealed` scored once each.
+        """Positions of far fonts: `work` to choose by, the others to score once each.
 
-        The digest of a font's name decides between the first two; `sealed` has fonts that neither
-        took. Up to 40 in each, of one package at most a quarter, so that no foundry's taste
-        decides.
+        The digest of a font's name decides between `work` and `shut`; `sealed` has fonts that
+        neither took, and `last` those that none took. Up to 40 in each, of one package at most a
+        quarter, so that no foundry's taste decides.
         """
         far = np.flatnonzero(~self.is_training & (self.distances > FAR))
         by_digest = sorted(
             map(int, far), key=lambda i: hashlib.sha256(str(self.names[i]).encode()).digest()
         )
-        sets: dict[str, list[int]] = {"work": [], "shut": [], "sealed": []}
+        sets: dict[str, list[int]] = {name: [] for name in SETS}
         for turn, font in enumerate(by_digest):
-            asked = (("work", "shut")[turn % 2], "sealed")
+            asked = (SETS[turn % 2], *SETS[2:])
             takes = next((sets[name] for name in asked if self._has_room(sets[name], font)), None)
             if takes is not None:
                 takes.append(font)

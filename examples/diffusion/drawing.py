@@ -15,7 +15,7 @@ from examples.diffusion.network import SIDE
 
 PIXELS = SIDE * SIDE
 # Of letters that nobody gave; chosen on typefaces to work with (docs/diffusion.md).
-NOISE = 0.4  # the first noise's standard deviation: nearer to what is likely, and less varied
+NOISE = 0.3  # the first noise's standard deviation: nearer to what is likely, and less varied
 EMPHASIS = 1.0  # the letter counts more beside the style, and is read more often
 _FORMS = ("png", "webp", "jpg", "raw", "pixels")
 _BOUNDS = (

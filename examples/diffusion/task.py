@@ -28,7 +28,7 @@ class Letters(PicturedTask):
     rates = MappingProxyType({r"style\.weight": 20.0})  # a style's tokens are far from others'
     unused = r"no_style|reader\..*"
     options = DrawOptions()
-    lora_scale = 0.6  # of the whole, letters that were not given are legible less often
+    lora_scale = 0.5  # of the whole, letters that were not given are legible less often
     recipe = Recipe(batch_size=16, repeats=2, learning_rate=1e-3, ema=0.9)
 
     def load(self) -> Drawer:
