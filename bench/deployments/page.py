@@ -22,7 +22,9 @@ ROWS = (
     "panels that answer",
     "panels without an answer",
     "seconds to replace",
-    *STEPS[1:3],
+    STEPS[1],
+    "largest difference of a score",
+    STEPS[2],
     "seconds to end",
     STEPS[3],
 )

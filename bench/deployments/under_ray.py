@@ -41,7 +41,7 @@ class UnderRay:
 
     def start(self) -> None:
         """Start the head, and deploy the application."""
-        command = [self._programs / "ray", "start", "--head", "--block", "--num-cpus=4"]
+        command = [str(self._programs / "ray"), "start", "--head", "--block", "--num-cpus=4"]
         with (self._folder / "head.log").open("wb") as log:
             self._head = subprocess.Popen(
                 command, cwd=ROOT, env=self._variables, stdout=log, stderr=log

@@ -80,9 +80,11 @@ def until(get: Callable[[], Any], seconds: float, what: str) -> Any:  # noqa: AN
     """Return what is true at last; end this process with the reason if nothing is."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
+        found = None
         with suppress(OSError):
-            if found := get():
-                return found
+            found = get()
+        if found:
+            return found
         time.sleep(0.5)
     raise SystemExit(f"after {seconds} s: {what}")
 

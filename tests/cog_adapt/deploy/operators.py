@@ -12,8 +12,9 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from bench.deployments.watching import OPERATORS, ROOT, of_debian
+from bench.deployments.watching import OPERATORS, of_debian
 
+ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 _OF_PYPI = ("docker-compose", "kubectl")
 _SCHEMAS = "lib/python*/site-packages/kubernetes_validate/kubernetes-json-schema/v*-local-strict"
