@@ -22,9 +22,7 @@ ROWS = (
     "panels that answer",
     "panels without an answer",
     "seconds to replace",
-    STEPS[1],
-    "largest difference of a score",
-    STEPS[2],
+    *STEPS[1:3],
     "seconds to end",
     STEPS[3],
 )
@@ -32,10 +30,11 @@ _HEAD = """\
 # Each deployment, walked through
 
 Written by `python -m bench.deployments`; a column each. A walk starts the servers, adapts by 48
-examples, and asks by the adapter. It sends a load with refused requests and with webhooks while
-Prometheus scrapes with the files of `deploy/monitoring/`, and asks each expression of the
-dashboard. It replaces all servers, asks again by the adapter and for the first record, and ends
-all. The load of the machine is the mean number of running processes in the minute before.
+examples, and asks by the adapter; the same answer is the same bit for bit (`deterministic=true`).
+It sends a load with refused requests and with webhooks while Prometheus scrapes with the files of
+`deploy/monitoring/`, and asks each expression of the dashboard. It replaces all servers, asks again
+by the adapter and for the first record, and ends all. The load of the machine is the mean number of
+running processes in the minute before.
 
 """
 _WAYS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.deployments.alone import cluster, environment
 from bench.deployments.walk import START_SECONDS
-from bench.deployments.watching import ROOT, ask, until
+from bench.deployments.watching import ROOT, until
 from bench.ray_serve.cold_start import DASHBOARD, ready_port
 from bench.ray_serve.environment import leave_networks, python_beside, ray_variables
 from bench.ray_serve.one_node import PORT, replicas
@@ -36,7 +36,7 @@ class UnderRay:
         self._database = cluster()
         self._head: subprocess.Popen[bytes] | None = None
         own = {"DATABASE_URL": self._database.empty(), "DATA_DIR": str(self._folder / "data")}
-        own["WEIGHTS_DIR"] = str(self._folder / "weights")
+        own |= {"WEIGHTS_DIR": str(self._folder / "weights"), "RAY_AUTH_MODE": "token"}
         self._variables = environment() | ray_variables(self._folder) | own
 
     def start(self) -> None:
@@ -46,7 +46,7 @@ class UnderRay:
             self._head = subprocess.Popen(
                 command, cwd=ROOT, env=self._variables, stdout=log, stderr=log
             )
-        until(lambda: ask(f"{DASHBOARD}/api/version"), START_SECONDS, "Ray has no dashboard")
+        until(self._is_up, START_SECONDS, "Ray has no dashboard")
         self._deploy(_DRAIN_SECONDS[0])
 
     def targets(self) -> list[str]:
@@ -62,7 +62,7 @@ class UnderRay:
     def stop(self) -> bool:
         """End the application, and then the head."""
         assert self._head is not None
-        self._serve("shutdown", "--yes", "--address", DASHBOARD)
+        self._serve("shutdown", "--yes").check_returncode()
         until(lambda: not replicas(_NAME), START_SECONDS, "replicas remain")
         self._head.terminate()
         self._head.wait(60)
@@ -82,8 +82,14 @@ class UnderRay:
             text = re.sub(rf"(?m)^( +{option}:).*$", rf"\1 {value}", text)
         config = self._folder / "serve.yaml"
         config.write_text(text)
-        self._serve("deploy", str(config), "--address", DASHBOARD)
+        self._serve("deploy", str(config)).check_returncode()
 
-    def _serve(self, *arguments: str) -> None:
-        command = [str(self._programs / "serve"), *arguments]
-        subprocess.run(command, cwd=ROOT, env=self._variables, check=True)
+    def _is_up(self) -> bool:
+        return self._serve("status").returncode == 0
+
+    def _serve(self, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+        command = [str(self._programs / "serve"), *arguments, "--address", DASHBOARD]
+        with (self._folder / "serve.log").open("ab") as log:
+            return subprocess.run(
+                command, cwd=ROOT, env=self._variables, stdout=log, stderr=log, check=False
+            )
