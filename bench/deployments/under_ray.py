@@ -60,7 +60,7 @@ class UnderRay:
         until(lambda: not old & {*replicas(_NAME)}, START_SECONDS, "old replicas remain")
 
     def stop(self) -> bool:
-        """End the application, and then the head."""
+        """End the application, and then the head; what does not end by itself raises."""
         assert self._head is not None
         self._serve("shutdown", "--yes").check_returncode()
         until(lambda: not replicas(_NAME), START_SECONDS, "replicas remain")
