@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again check-alone walk page page-types page-test site mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade proxied proxied-quick fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour operators ray ray-bench lock sbom audit
+.PHONY: test-all test-again check-alone walk page page-types page-test site mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade proxied proxied-quick fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour operators deployments ray ray-bench lock sbom audit
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) -p tests.cog_adapt.scheduling --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -121,6 +121,11 @@ first-hour: $(ENV)  ## a stranger's first hour from nothing, KINDS="image text" 
 operators: $(ENV)  ## Prometheus, Alertmanager and Compose with the files of deploy/, under load (minutes)
 	@.ci/operators
 	@OPERATORS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cog_adapt/deploy/test_stack.py tests/cog_adapt/deploy/test_compose.py tests/cog_adapt/deploy/test_monitoring.py
+
+# `docker` and `compose` need Docker and an image; Ray is installed beside, in .venv-ray.
+deployments: $(ENV)  ## a walk through each deployment, NAMES="server docker" for some; writes docs/results (minutes)
+	@.ci/operators
+	@OMP_NUM_THREADS=1 $(BIN)/python -m bench.deployments $(or $(NAMES),server servers ray) --output docs/results/deployments.json
 
 ray: $(ENV)  ## the server under Ray Serve, of which replicas and nodes are killed; writes docs/results (minutes)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.cog_adapt.deploy.ray -r s --output docs/results/ray.json

@@ -20,7 +20,9 @@ from typing import Any
 
 from bench.storm.servers import free_port, is_ready
 
-_RUN = ("run", "--detach", "--read-only", "--tmpfs", "/tmp", "--env", "DEVICE=cpu")
+RUN = ("run", "--detach", "--read-only", "--tmpfs", "/tmp", "--env", "DEVICE=cpu")
+"""The start of a container as the documents say it, on a CPU."""
+
 _CACHE = Path("/proc/sys/vm/drop_caches")
 _SECONDS = 300.0
 _ARGUMENTS = re.compile(r"RUN \|\d+ (?:\S+=\S* )*/bin/sh -c ")  # of the build, such as an index
@@ -52,7 +54,7 @@ def seconds_until_ready(image: str, volume: str) -> float:
     port = free_port()
     began = time.monotonic()
     publish = ("--publish", f"127.0.0.1:{port}:5000", "--volume", f"{volume}:/data")
-    container = docker(*_RUN, *publish, image)
+    container = docker(*RUN, *publish, image)
     with _removed("rm", container):
         wait_until_ready(f"http://127.0.0.1:{port}", container)
         return time.monotonic() - began

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,12 @@ def draw(axes: Axes, panel: dict[str, Any]) -> None:
             [value for _, value in finite],
             label=legend_of(series)[:32],
         )
-    axes.legend(fontsize=5, loc="upper left")
+    if panel["series"]:
+        axes.legend(fontsize=5, loc="upper left")
 
 
-def main(panels: Path, image: Path) -> None:
+def draw_all(found: Sequence[dict[str, Any]], image: Path) -> None:
     """Draw all panels on one page."""
-    found = json.loads(panels.read_text())
     rows = -(-len(found) // _COLUMNS)
     figure = Figure(figsize=(4 * _COLUMNS, 2.4 * rows), layout="constrained")
     every = figure.subplots(rows, _COLUMNS).flat
@@ -54,4 +55,4 @@ def main(panels: Path, image: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    draw_all(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))

@@ -112,7 +112,7 @@ class Replicas:
         self._scale(1)
         _wait(lambda: len(replicas(NAME)) == 1 or None)
         (pid,) = replicas(NAME)
-        _wait(lambda: _ready_port(pid))
+        _wait(lambda: ready_port(pid))
         self._stored = server_of(Served("Ray", PORT, pid)).adapt([TEXT]).adapter
 
     def started(self, _round: int) -> dict[str, float]:
@@ -120,7 +120,7 @@ class Replicas:
         before, began = {*replicas(NAME)}, time.perf_counter()
         self._scale(2)
         pid = _wait(lambda: next(iter({*replicas(NAME)} - before), None))
-        port = _wait(lambda: _ready_port(pid))
+        port = _wait(lambda: ready_port(pid))
         found = asked(server_of(Served("Ray", port, pid)), began, self._stored)
         self._scale(1)
         _wait(lambda: len(replicas(NAME)) == 1 or None)
@@ -151,7 +151,7 @@ def _wait(look: Callable[[], T | None]) -> T:
     return found
 
 
-def _ready_port(pid: int) -> int | None:
+def ready_port(pid: int) -> int | None:
     """Return the port of a replica that is ready."""
     for each in psutil.Process(pid).net_connections("tcp"):
         if each.status == psutil.CONN_LISTEN and each.laddr.port in REPLICA_PORTS:

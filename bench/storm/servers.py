@@ -123,11 +123,13 @@ class Fleet:
     Attributes:
         folder: of all files.
         count: the number of servers.
+        variables: of each server; None: those of the storm, with keys and a log of steps.
     """
 
     folder: Path
     database: Cluster
     count: int = 3
+    variables: dict[str, str] | None = None
     servers: list[Server] = field(default_factory=list)
     port: int = 0
     _proxy: "subprocess.Popen[bytes] | None" = None
@@ -168,19 +170,24 @@ class Fleet:
 
     def _environment(self, port: int, folder: Path, database: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
-        return kept | {
+        own = {
             "PORT": str(port),
             "SERVER_URL": f"http://127.0.0.1:{port}",
             "DATABASE_URL": database,
             "DATA_DIR": str(folder / "data"),
             "WEIGHTS_DIR": str(self.folder / "weights"),
+            "PYTHONPATH": str(REPOSITORY),
+            "OMP_NUM_THREADS": "1",
+        }
+        return kept | own | (self._of_storm() if self.variables is None else self.variables)
+
+    def _of_storm(self) -> dict[str, str]:
+        return {
             "API_KEYS_FILE": str(self.folder / "keys"),
             "EGRESS_ALLOW": "127.0.0.0/8",
             "COG_PREDICT_TYPE_STUB": "bench/storm/step_log.py:Predictor",
             "COG_TRAIN_TYPE_STUB": "bench/storm/step_log.py:Trainer",
             "STORM_STEPS": str(self.step_log),
-            "PYTHONPATH": str(REPOSITORY),
-            "OMP_NUM_THREADS": "1",
             "MAX_CRASHES": "20",
             "COG_MAX_CONCURRENCY": str(SLOTS),
         }

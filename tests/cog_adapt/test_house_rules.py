@@ -67,7 +67,6 @@ SLEEPS = {
     "contract/servers.py": "coglet frees a slot after its answer and loses cancels: asks it again",
     "contract/serving.py": "asks a server until it is up, and says what it wrote if it is not",
     "deploy/ray/calling.py": "asks until a run has ended, whatever dies meanwhile",
-    "deploy/stack.py": "a load is spread over time, and Prometheus scrapes by its own clock",
     "faults/recording_predictor.py": "a model whose work takes its time",
     "faults/test_server_killed.py": "a deadline passes; a write ends that nothing outside shows",
     "gradient_check/tests/test_examination.py": "the time of a check is measured",

@@ -73,6 +73,7 @@ NOT_RUN = {
     "make PYTHON=python3.12": "installs another environment; only its steps are compared below",
     "make bench": "measures for hours; `make quick` runs each of its parts",
     "make container": "builds and runs images in a real engine for minutes",
+    "make deployments": "starts each deployment for minutes; test_deployments.py tests its parts",
     "make gpu": "needs a CUDA card",
     "make lock": "asks an index for minutes; test_locks.py compares what it has written",
     "make page": "needs node; test_built.py compares what it has written",

@@ -12,16 +12,17 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
+from bench.deployments.watching import OPERATORS, of_debian
+
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
-_FOLDER = ROOT / os.environ.get("OPERATORS_FOLDER", ".venv-operators")
-_PLACES = {"docker-compose": "bin", "kubectl": "bin"}  # of PyPI; the others are Debian's
+_OF_PYPI = ("docker-compose", "kubectl")
 _SCHEMAS = "lib/python*/site-packages/kubernetes_validate/kubernetes-json-schema/v*-local-strict"
 
 
 def program(name: str) -> Path:
     """Return a program's path, or skip the test."""
-    found = _FOLDER / _PLACES.get(name, "debian/usr/bin") / name
+    found = OPERATORS / "bin" / name if name in _OF_PYPI else of_debian(name)
     if not found.is_file():
         pytest.skip(f"{name} is not here: `.ci/operators` fetches it")
     return found
@@ -44,7 +45,7 @@ def run(
 @functools.cache
 def schemas() -> tuple[Path, ...]:
     """Return Kubernetes' own strict schemas, a folder a release, the oldest first; or skip."""
-    found = sorted(_FOLDER.glob(_SCHEMAS), key=lambda path: int(path.name.split(".")[1]))
+    found = sorted(OPERATORS.glob(_SCHEMAS), key=lambda path: int(path.name.split(".")[1]))
     if not found:
         pytest.skip("Kubernetes' schemas are not here: `.ci/operators` fetches them")
     return tuple(found)

@@ -11,11 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
+from bench.deployments.watching import running, until
 from cog_adapt.server.middleware.keys import make_key
 from tests.cog_adapt.deploy.operators import program
-from tests.cog_adapt.deploy.stack import START_SECONDS, query, running, until
+from tests.cog_adapt.deploy.stack import PROMETHEUS, START_SECONDS
 from tests.cog_adapt.deploy.test_kustomize import files_of, overlay, pods
 
 DOMAIN = "ns.svc.cluster.local"
@@ -72,7 +74,8 @@ def main(folder: Path) -> None:
         running("server", server, folder, API_KEYS_FILE=str(folder / "keys"), **data),
         running("prometheus", [program("prometheus"), *map(placed, flags)], folder),
     ):
-        seen = until(lambda: query("query", query="cog_build_info"), START_SECONDS, "not seen")
+        asked = partial(PROMETHEUS.query, "query", query="cog_build_info")
+        seen = until(asked, START_SECONDS, "not seen")
     (folder / "found.json").write_text(json.dumps(seen[0]["metric"]))
 
 
