@@ -21,7 +21,8 @@ ROWS = [
     {"text": "The box never came", "label": "delivery"},
     {"text": "I want my money back", "label": "refund"},
 ]
-ASKED = {"text": "Where is my parcel?", "method": "lora", "steps": 2}
+ASKED = {"text": "Where is my parcel?", "deterministic": True}
+TAUGHT = {**ASKED, "examples": ROWS, "method": "lora", "steps": 2}
 # Docker's names of containers need iptables, which this engine leaves alone.
 OF_THIS_ENGINE = """
 services:
@@ -81,14 +82,14 @@ def stack(engine, image, tmp_path_factory) -> Iterator[Stack]:
 
 
 def test_records_and_adapters_outlive_the_containers(stack):
-    answer = stack.post(**ASKED, examples=ROWS)
+    answer = stack.post(**TAUGHT)
     assert answer["status"] == "succeeded", answer
     adapter = answer["output"]["adapter"]
     stack.compose("up", "--wait", "--no-build", "--force-recreate", "--pull", "never")
     wait_for(stack.is_ready, 300)
     kept = httpx2.get(f"{stack.url}/predictions/{answer['id']}").json()
     assert kept["output"]["adapter"] == adapter
-    again = stack.post(text=ASKED["text"], adapter=adapter)
+    again = stack.post(**ASKED, adapter=adapter)
     assert again["output"]["predictions"] == answer["output"]["predictions"]
 
 
