@@ -94,7 +94,7 @@ def test_records_and_adapters_outlive_the_containers(stack):
 
 
 def test_the_database_is_postgresql_and_the_root_is_read_only(stack):
-    table = "SELECT count(*) > 0 FROM predictions"
+    table = "SELECT count(*) > 0 FROM records"
     asked = ("psql", "--username", "cog", "--dbname", "cog", "-tAc", table)
     assert stack.compose("exec", "-T", "database", *asked).strip() == "t"
     written = "touch /src/x 2>/dev/null; echo $?"
