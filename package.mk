@@ -100,10 +100,10 @@ quality-left-out-others: $(ENV)  ## heads without names on 12 sets of pictures a
 quality-others: $(ENV)  ## the same for pictures and numbers, 13 rows of 10 splits (an hour; goes on)
 	@$(BIN)/python -m bench.quality others --output docs/results/quality-others.json
 
-# Two at a time, and each prints when it ends. Those of quality share files, so they run in turn;
-# accuracy fetches a package of Debian, so it runs before all others.
-QUICK = quality adaptation adaptation_steps overhead selftest_cost known capacity estimates \
-  neighbours serving scale health recovery bounded_rate stores first_hour
+# Two at a time, the longest first, and each prints when it ends. Those of quality share files, so
+# they run in turn; accuracy fetches a package of Debian, so it runs before all others.
+QUICK = quality first_hour adaptation adaptation_steps overhead selftest_cost known capacity \
+  estimates neighbours serving scale health recovery bounded_rate stores
 
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
