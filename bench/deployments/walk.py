@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench.deployments.watching import (
-    ASKED,
     CROWD,
     MONITORING,
     Prometheus,
     ask,
+    example_inputs,
     load,
     of_debian,
     receiving,
@@ -26,7 +26,7 @@ SCRAPE_SECONDS, START_SECONDS = 5, 300
 SETTINGS = {"EGRESS_ALLOW": "127.0.0.0/8, 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16"}
 """Settings of each server of a walk: receivers of webhooks are near."""
 
-_TAUGHT = ASKED[1]["input"] | {"deterministic": True}
+_EXACT = {"deterministic": True}
 _TARGETS = '["server:5000"]'
 _INTERVAL = "scrape_interval: 15s"
 
@@ -108,12 +108,14 @@ class Walk:
         )
 
     def _adapt(self) -> None:
-        self._first = ask(f"{self.deployment.url}/predictions", {"input": _TAUGHT})
+        taught = example_inputs()[1] | _EXACT
+        self._first = ask(f"{self.deployment.url}/predictions", {"input": taught})
 
     def _answers_the_same(self) -> bool:
         """Ask by the adapter, each server twice where they take turns."""
         output = self._first["output"]
-        asked = {"texts": _TAUGHT["texts"], "adapter": output["adapter"], "deterministic": True}
+        texts = example_inputs()[1]["texts"]
+        asked = {"texts": texts, "adapter": output["adapter"], **_EXACT}
         answers = [
             ask(f"{self.deployment.url}/predictions", {"input": asked})["output"]["predictions"]
             for _ in range(2 * self.deployment.count)

@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 OPERATORS = ROOT / os.environ.get("OPERATORS_FOLDER", ".venv-operators")
 MONITORING = ROOT / "deploy" / "monitoring"
 DASHBOARD = json.loads((MONITORING / "grafana" / "dashboard.json").read_text())
-ASKED = json.loads((ROOT / "examples" / "requests.json").read_text())
 LIMITS = {"COG_MAX_CONCURRENCY": "4", "MAX_QUEUE": "2"}
 """Limits of a server that a load reaches, so that it refuses some requests."""
 
@@ -26,6 +25,12 @@ CROWD = 12
 """Requests at once that are more than one server takes with these limits."""
 
 _ANSWER_SECONDS = 300.0
+
+
+def example_inputs() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the template's inputs of a plain request, and of one with examples."""
+    plain, taught, *_ = json.loads((ROOT / "examples" / "requests.json").read_text())
+    return plain["input"], taught["input"]
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -119,13 +124,14 @@ def load(url: str, receiver: str, *, seconds: float, crowd: int = CROWD) -> None
         crowd: requests at once.
     """
     path, ends, number = f"{url}/predictions", time.monotonic() + seconds, 0
-    body = {"input": ASKED[0]["input"], "webhook": f"{receiver}/done"}
+    plain, with_examples = example_inputs()
+    body = {"input": plain, "webhook": f"{receiver}/done"}
     adaptations = []
     while time.monotonic() < ends:
         number += 1
         ask(path, body)
         if number % 20 == 1:
-            taught = ASKED[1]["input"] | {"seed": number, "method": "auto"}
+            taught = with_examples | {"seed": number, "method": "auto"}
             adaptations += _sent(path, {"input": taught}, 1)
         for each in _sent(path, body, crowd):
             each.join()
