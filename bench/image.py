@@ -29,8 +29,17 @@ _ARGUMENTS = re.compile(r"RUN \|\d+ (?:\S+=\S* )*/bin/sh -c ")  # of the build, 
 
 
 def docker(*arguments: str) -> str:
-    """Run Docker's command, and return what it writes."""
-    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True)
+    """Run Docker's command, and return what it writes.
+
+    Raises:
+        SystemExit: it is not here, or it failed; the message is its own.
+    """
+    try:
+        done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise SystemExit("docker is not on the PATH. Install Docker, or add its folder.") from None
+    if done.returncode:
+        raise SystemExit(f"docker {arguments[0]}: {done.stderr.strip()}")
     return done.stdout.strip()
 
 

@@ -30,7 +30,9 @@ def deployment_of(name: str, folder: Path, image: str) -> Deployment:
         return UnderRay()
     if name in ("docker", "compose"):
         from bench.deployments.containers import Compose, Docker
+        from bench.image import docker
 
+        docker("version")  # an engine answers before anything is started
         return Docker(image) if name == "docker" else Compose(image, folder=folder)
     return OneServer(folder) if name == "server" else Servers(folder)
 

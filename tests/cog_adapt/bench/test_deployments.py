@@ -1,6 +1,9 @@
 """The walks through deployments: what is committed, and how Prometheus is configured."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -15,7 +18,7 @@ WALKS = json.loads((RESULTS / "deployments.json").read_text())
 
 def test_the_page_is_made_from_the_numbers():
     assert (RESULTS / "deployments.md").read_text() == page(WALKS)
-    assert {"server", "servers", "ray"} <= WALKS.keys()
+    assert {"server", "servers", "docker", "compose", "ray"} == WALKS.keys()
 
 
 @pytest.mark.parametrize("name", WALKS)
@@ -42,3 +45,17 @@ def test_prometheus_has_the_shipped_configuration_but_for_targets_and_interval(t
     assert shipped["scrape_configs"][0]["static_configs"] != targets
     shipped["scrape_configs"][0]["static_configs"] = targets
     assert written == shipped
+
+
+@pytest.mark.parametrize("name", ["docker", "compose"])
+def test_without_docker_a_sentence_says_what_to_do(name):
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.deployments", name],
+        cwd=ROOT,
+        env=os.environ | {"PATH": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "docker is not on the PATH. Install Docker, or add its folder.\n"
