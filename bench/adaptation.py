@@ -47,10 +47,8 @@ from cog_adapt.runner.modules.adapters import Adapter
 from gradient_check.phases.precision import Precision
 from task import TextClassification
 
-EXAMPLES_PER_LABEL = 8
 ROUNDS = 10
 TRAINER = "Trainer + peft"
-WARM_STEPS = (10, 12, 15, 20)
 COLUMNS: Columns = {
     "contestant": str,
     "adapt, s": seconds,
@@ -80,11 +78,13 @@ class Race:
 
     precision: Precision
     steps: int
-    test_per_label: int
+    examples_per_label: int = 8
+    warm_steps: Sequence[int] = (10, 12, 15, 20)
+    test_per_label: int = data.TEST_PER_LABEL
 
     def run(self, adapt: Adapt, seed: int) -> Outcome:
         """Time both halves."""
-        split = data.split(EXAMPLES_PER_LABEL, seed, self.test_per_label)
+        split = data.split(self.examples_per_label, seed, self.test_per_label)
         device = self.precision.device
         began = clock(device)
         answer = adapt(split.train, Recipe(max_steps=self.steps, seed=seed))
@@ -138,15 +138,15 @@ def _result_of(work: Generator[object, None, T]) -> T:
             return cast(T, stop.value)
 
 
-def contestants(runner: ModelRunner, precision: Precision) -> dict[str, Adapt]:
+def contestants(runner: ModelRunner, race: Race) -> dict[str, Adapt]:
     """Make all contestants, with the learning rate that the runner chooses for this model."""
     task = TextClassification()
-    base = Base.load(task, precision)
+    base = Base.load(task, race.precision)
     one_step = Recipe(method="lora", max_steps=1)
     rate = runner.adapt(task.probe(), one_step).report.learning_rate
     return {
         "closed form": runner_way(runner, method="head"),
-        **{f"LoRA from the closed form, {n} steps": warm_way(runner, n) for n in WARM_STEPS},
+        **{f"LoRA from the closed form, {n} steps": warm_way(runner, n) for n in race.warm_steps},
         "auto": runner_way(runner, method="auto"),
         "LoRA": runner_way(runner, method="lora"),
         "LoRA, last block": runner_way(runner, method="lora", blocks=1),
@@ -173,27 +173,24 @@ def _rival(
     return run(base, examples, recipe, rate)
 
 
-def race(
-    settings: RunnerSettings, steps: int, rounds: int, per_label: int, only: str = "*"
-) -> Report:
+def run_rounds(race: Race, settings: RunnerSettings, *, rounds: int, only: str = "*") -> Report:
     """Warm up every contestant that `only` or a comparison asks for, then run the rounds."""
-    precision = choose_precision(settings)
-    warm_up, measured = Race(precision, 2, 1), Race(precision, steps, per_label)
+    warm_up = replace(race, steps=2, test_per_label=1)
     with ModelRunner(TextClassification(), settings) as runner:
         asked = (only, PLAIN, TRAINER)
         ways = {
             name: way
-            for name, way in contestants(runner, precision).items()
+            for name, way in contestants(runner, race).items()
             if any(fnmatch(name, pattern) for pattern in asked)
         }
         for adapt in ways.values():
             warm_up.run(adapt, seed=rounds)
-        outcomes = interleave({name: _turn(measured, way) for name, way in ways.items()}, rounds)
+        outcomes = interleave({name: _turn(race, way) for name, way in ways.items()}, rounds)
     facts = {
         "rounds": rounds,
-        "examples": EXAMPLES_PER_LABEL * len(data.LABELS),
-        "test glosses": per_label * len(data.LABELS),
-        "recipe": str(Recipe(max_steps=steps)),
+        "examples": race.examples_per_label * len(data.LABELS),
+        "test glosses": race.test_per_label * len(data.LABELS),
+        "recipe": str(Recipe(max_steps=race.steps)),
         **data.facts(),
     }
     return Report("Adapt and predict, WordNet noun glosses", COLUMNS, rows(outcomes), facts)
@@ -229,10 +226,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def main() -> None:
     """Measure adapt-and-predict time and accuracy against a plain loop and Trainer."""
     chosen = arguments(main.__doc__, _add_options)
-    sizes = (3, 1, 2) if chosen.quick else (Recipe().max_steps, ROUNDS, data.TEST_PER_LABEL)
     settings = RunnerSettings.from_environment()
-    found = race(settings, *sizes, only=chosen.only)
-    found.publish(choose_precision(settings), chosen.output)
+    race = Race(choose_precision(settings), Recipe().max_steps)
+    if chosen.quick:
+        race = replace(race, steps=3, examples_per_label=2, warm_steps=(3,), test_per_label=2)
+    rounds = 1 if chosen.quick else ROUNDS
+    found = run_rounds(race, settings, rounds=rounds, only=chosen.only)
+    found.publish(race.precision, chosen.output)
     if chosen.output is not None:
         plot(
             json.loads(chosen.output.read_text("utf-8"))["rows"], chosen.output.with_suffix(".png")

