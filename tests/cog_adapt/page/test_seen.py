@@ -246,7 +246,7 @@ def test_rows_are_labelled_by_digits(visit, template, window):
 
 @WIDTHS
 def test_rows_are_typed_and_the_examples_of_each_label_are_counted(visit, template, window):
-    page = visit(template.url, viewport=window)
+    page = visit(template.url, viewport=window, reduced_motion="reduce")  # bars grow at once
     rows = [("one", "refund"), ("two", "delivery"), ("three", "refund")]
     for place, (text, label) in enumerate(rows, start=1):
         page.get_by_role("button", name="Add a row").click()
