@@ -60,8 +60,7 @@ class Folder(PicturedTask):
         return self._tokenizers.ids([each.caption for each in inputs]) | {"picture": pictures}
 
     def prepare(self, module: Any, batch: Batch, targets: Tensor) -> tuple[Batch, Tensor]:
-        made = module.texts(batch) | {"latents": module.latents_of(batch["picture"])}
-        return {name: each.float() for name, each in made.items()}, targets
+        return module.texts(batch) | {"latents": module.latents_of(batch["picture"])}, targets
 
     def loss(self, module: Any, batch: Batch, targets: Tensor) -> Tensor:
         guidance = torch.ones_like(targets)  # as diffusers' scripts train

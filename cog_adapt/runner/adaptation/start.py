@@ -242,7 +242,18 @@ def prepare_examples(start: Start, examples: Sequence[Example]) -> tuple[Batch, 
     if not prepares(task):
         return pair
     base = serving_replica(start.trained.template, {})
-    return run_inference(task.prepare, base, precision, "no_grad", *pair)
+    return in_float32(run_inference(task.prepare, base, precision, "no_grad", *pair))
+
+
+def in_float32(pair: tuple[Batch, Tensor]) -> tuple[Batch, Tensor]:
+    """Return float32 for what autocast made of 16 bits: the self-test takes losses without it."""
+    batch, targets = pair
+    return {name: _widened(tensor) for name, tensor in batch.items()}, _widened(targets)
+
+
+def _widened(tensor: Tensor) -> Tensor:
+    is_short = tensor.is_floating_point() and tensor.element_size() < torch.float32.itemsize
+    return tensor.float() if is_short else tensor
 
 
 def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tensor]:

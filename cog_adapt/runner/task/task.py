@@ -238,8 +238,9 @@ class Task(ABC):
 
         `prepare` is called with the base, in the inference phase, once for each example of an
         adaptation, before its first step; the result is kept on the CPU as encoded rows are, and
-        beyond 256 MiB it is computed at each use. All examples have rows of the same shapes. A draw
-        of noise belongs into `loss`.
+        beyond 256 MiB it is computed at each use. Tensors of 16 bits, as autocast makes them,
+        become float32. All examples have rows of the same shapes. A draw of noise belongs into
+        `loss`.
         """
         return batch, targets
 

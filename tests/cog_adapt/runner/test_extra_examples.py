@@ -35,7 +35,7 @@ class Remembering(Encoding):
             assert not module.training
             yield from [None] * (STEPS - 1)
             row = [0.7 * number, -1.0, float(len(examples)), 0.1]
-            batch = self.encode([row])
+            batch = {name: each.to(DEVICE) for name, each in self.encode([row]).items()}
             yield Example(row, self.predict(module, batch)[0])
 
 

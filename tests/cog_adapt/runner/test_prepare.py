@@ -13,6 +13,7 @@ from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_self_test
 from gradient_check.phases.errors import GradientFlowError
+from gradient_check.tests.models import seeded_module
 from gradient_check.tests.present import present
 from tests.cog_adapt.devices import DEVICE
 
@@ -36,9 +37,7 @@ class Encoding(Task):
     unused = r"vae\..*"
 
     def load(self) -> nn.Module:
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            return Latent()
+        return seeded_module(Latent)
 
     def encode(self, inputs: Any) -> Batch:
         return {"x": torch.tensor(inputs)}
@@ -140,9 +139,11 @@ def test_rows_of_several_shapes_are_refused_in_words() -> None:
         adapted(Ragged())
 
 
-def test_the_self_test_proves_the_gradients_of_what_is_prepared() -> None:
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_self_test_proves_the_gradients_of_what_is_prepared(precision: Any) -> None:
     task = Preparing()
-    run_self_test(LoadedModel(task, RunnerSettings(device=DEVICE))).raise_if_failed()
+    settings = RunnerSettings(device=DEVICE, precision=precision)
+    run_self_test(LoadedModel(task, settings)).raise_if_failed()
     assert task.calls
 
 

@@ -76,7 +76,7 @@ def test_repeats_give_each_example_rows_with_noise_of_their_own(kind: type[Denoi
     module, losses = loaded(task).base.module, []
     for which, noise in rows:
         (example,) = (each for each in examples(12) if each.target == which)
-        x = torch.tensor([example.input])
+        x, noise = torch.tensor([example.input]).to(DEVICE), noise.to(DEVICE)
         losses.append(float((module(x + noise) - noise).square().mean()))
     assert step.loss == pytest.approx(sum(losses) / len(losses), rel=1e-5)
 

@@ -11,6 +11,7 @@ from cog_adapt.runner.adaptation.report import Snapshot, Step
 from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.heads.decision import GRADIENTS, HEAD_STEPS, START
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Labelled
 from tests.cog_adapt.runner.featured import TrunkNet, drained, guessed, loaded, separated
 
@@ -35,7 +36,8 @@ class Started(Labelled):
         if not examples:
             return tensors
         self.seen.append(len(examples))
-        rows = module.trunk(**self.encode([each.input for each in examples]))
+        batch = self.encode([each.input for each in examples])
+        rows = module.trunk(**{name: tensor.to(DEVICE) for name, tensor in batch.items()})
         means = [rows[[each.target == label for each in examples]].mean(0) for label in labels]
         return tensors | {"head.weight": self.scale * torch.stack(means)}
 

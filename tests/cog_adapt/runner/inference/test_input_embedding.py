@@ -12,6 +12,7 @@ from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.together import RowGroup
 from gradient_check.tests.present import present
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.mixed import Encoder, Mixed, adapter, loaded
 
 WIDTH, ANSWERS = 8, 12  # more numbers than a style has
@@ -62,7 +63,7 @@ def styled(model: Any, seed: int) -> Any:
 
 
 def test_rows_of_several_styles_and_pairs_share_a_forward() -> None:
-    model = loaded(Style())
+    model = loaded(Style(), precision="fp32")  # what is answered alone has no autocast
     modules, shared = model.predictions.modules, model.predictions.shared
     served = [finished(modules.serving(Query(["a"], styled(model, n)))) for n in range(3)]
     texts = (["abc", "de"], ["f"], ["abc"])
@@ -70,7 +71,8 @@ def test_rows_of_several_styles_and_pairs_share_a_forward() -> None:
     pieces = [RowGroup(some, one, None) for some, one in zip(texts, served, strict=True)]
     answers = shared.answer(present(shared.structure(served[0])), pieces, batch)
     for some, one, (first, *_) in zip(texts, served, answers, strict=True):
-        (alone, *_) = model.task.predict(one.module, model.task.encode(some), ("TOK",), None)
+        batch = {name: tensor.to(DEVICE) for name, tensor in model.task.encode(some).items()}
+        (alone, *_) = model.task.predict(one.module, batch, ("TOK",), None)
         assert first == pytest.approx(alone, abs=1e-5)
     assert answers[0][0] != answers[2][0]
 
