@@ -5,7 +5,8 @@
 SCRIPT is diffusers' `examples/dreambooth/train_dreambooth_lora_flux.py` (Apache-2.0), unchanged. It
 lies in no package, and is not committed here; it needs torchvision, accelerate and peft. Both sides
 are processes of one thread, which take few steps and many in turn: the difference of their times is
-that of the steps alone. Both adapters are then scored by our held-out loss, on the same noise.
+that of the steps alone. Both adapters are then scored by our held-out loss, on the same noise, and
+a picture is drawn with the script's file by diffusers' pipeline and by us.
 """
 
 import argparse
@@ -29,6 +30,7 @@ import torch
 from PIL import Image
 
 from cog_adapt import Example, ModelRunner, Recipe, RunnerSettings
+from examples.diffusion.drawing import DrawOptions
 from examples.diffusion.folder import Folder
 from examples.diffusion.tests.tiny_folder import write_flux
 
@@ -143,6 +145,35 @@ def losses(model: Path, pictures: Path, files: dict[str, Path]) -> dict[str, flo
     return found
 
 
+def drawn_apart(model: Path, file: Path) -> dict[str, float]:
+    """Return by how much latents differ after 28 steps: ours from diffusers', both with a file.
+
+    Beside it stands by how much the file moves them.
+    """
+    options = DrawOptions(steps=28, guidance=3.5, height=SIDE, width=SIDE, form="raw")
+    with TemporaryDirectory() as scratch, runner_of(model, scratch) as runner:
+        adapter = runner.files.read(file)
+        plain, found = (runner.predict([PROMPT], a, options=options)[0] for a in (None, adapter))
+    pipeline = diffusers.FluxPipeline.from_pretrained(model)
+    pipeline.load_lora_weights(file.parent, weight_name=file.name)
+    c, side = pipeline.vae.config.latent_channels, SIDE // 2
+    noise = torch.randn(c, side, side, generator=torch.Generator().manual_seed(options.seed))
+    latents = pipeline(
+        PROMPT,
+        height=SIDE,
+        width=SIDE,
+        num_inference_steps=options.steps,
+        guidance_scale=options.guidance,
+        latents=pipeline._pack_latents(noise[None], 1, c, side, side),
+        output_type="latent",
+    ).images
+    expected = pipeline._unpack_latents(latents, SIDE, SIDE, 2)[0].numpy()
+    return {
+        "greatest difference": float(np.abs(found - expected).max()),
+        "moved by the file": float(np.abs(found - plain).max()),
+    }
+
+
 def measured(script: Path, rounds: int) -> dict[str, object]:
     """Return seconds of a hundred steps in each round, and both losses."""
     with TemporaryDirectory() as name:
@@ -166,6 +197,7 @@ def measured(script: Path, rounds: int) -> dict[str, object]:
             "diffusers": folder / "diffusers" / "pytorch_lora_weights.safetensors",
         }
         found = losses(model, pictures, files)
+        drawn = drawn_apart(model, files["diffusers"])
     ratios = [a / b for a, b in zip(taken["ours"], taken["diffusers"], strict=True)]
     return {
         "script": SCRIPT,
@@ -175,6 +207,7 @@ def measured(script: Path, rounds: int) -> dict[str, object]:
         "ours / diffusers": round(median(ratios), 3),
         "ratios": [round(each, 3) for each in ratios],
         "loss": {side: round(value, 4) for side, value in found.items()},
+        "drawn with the script's file": drawn,
     }
 
 
