@@ -242,16 +242,17 @@ def prepare_examples(start: Start, examples: Sequence[Example]) -> tuple[Batch, 
     if not prepares(task):
         return pair
     base = serving_replica(start.trained.template, {})
-    return in_float32(run_inference(task.prepare, base, precision, "no_grad", *pair))
+    return widened(run_inference(task.prepare, base, precision, "no_grad", *pair))
 
 
-def in_float32(pair: tuple[Batch, Tensor]) -> tuple[Batch, Tensor]:
+def widened(pair: tuple[Batch, Tensor]) -> tuple[Batch, Tensor]:
     """Return float32 for what autocast made of 16 bits: the self-test takes losses without it."""
     batch, targets = pair
-    return {name: _widened(tensor) for name, tensor in batch.items()}, _widened(targets)
+    wide = {name: _at_least_float32(tensor) for name, tensor in batch.items()}
+    return wide, _at_least_float32(targets)
 
 
-def _widened(tensor: Tensor) -> Tensor:
+def _at_least_float32(tensor: Tensor) -> Tensor:
     is_short = tensor.is_floating_point() and tensor.element_size() < torch.float32.itemsize
     return tensor.float() if is_short else tensor
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.methods import lora_layers
-from cog_adapt.runner.adaptation.start import in_float32
+from cog_adapt.runner.adaptation.start import widened
 from cog_adapt.runner.config import ALL, LORA
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.data.plain_values import alike, not_plain
@@ -175,7 +175,7 @@ class _Inputs(TaskCalls):
         if wrong:
             self.fail("prepare", f"made of {count} examples {wrong}. Keep a row for each")
             return {}
-        self.prepared = in_float32(made)
+        self.prepared = widened(made)
         return {"tensors": len(tensors)}
 
     def _matches_head(self, names: Sequence[str]) -> bool:
