@@ -42,24 +42,28 @@ def folder_with(folder, door="predict.py"):
 def served(flavour, folder, model, **env):
     own = {"DEVICE": "cpu", "WEIGHTS_DIR": str(folder / "weights"), "MODEL": str(model)}
     own |= {"SELF_TEST": "quick", "HF_HUB_OFFLINE": "1"}
-    write_schema(folder, predict=DOOR)
     own |= env
-    start = one_or_many if flavour == "mirror" else partial(serving, flavour)
-    return start(folder, predict=DOOR, env=own, schema=False)
+    if flavour == "mirror":
+        return one_or_many(folder, predict=DOOR, env=own)
+    write_schema(folder, predict=DOOR)
+    return serving(flavour, folder, predict=DOOR, env=own, schema=False)
 
 
-@pytest.fixture(scope="module", params=["coglet", "mirror"])
-def server(request, tmp_path_factory, model):
-    folder = folder_with(tmp_path_factory.mktemp(request.param))
-    with served(request.param, folder, model) as running:
+@pytest.fixture(scope="module")
+def coglet(tmp_path_factory, model):
+    with served("coglet", folder_with(tmp_path_factory.mktemp("coglet")), model) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def mirror(tmp_path_factory, model):
-    folder = folder_with(tmp_path_factory.mktemp("openai"))
-    with served("mirror", folder, model) as running:
+    with served("mirror", folder_with(tmp_path_factory.mktemp("mirror")), model) as running:
         yield running
+
+
+@pytest.fixture(params=["coglet", "mirror"])
+def server(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +286,7 @@ def test_a_key_for_predictions_opens_openais_routes(tmp_path, model):
     (folder / "keys").write_text(line)
     ask = {"model": "base", "prompt": "the", "max_tokens": 2, "temperature": 0}
     keys = str(folder / "keys")
-    with served("mirror", folder, model, API_KEYS_FILE=keys) as own:
+    with served("mirror", folder, model, SELF_TEST="off", API_KEYS_FILE=keys) as own:
         url = f"http://127.0.0.1:{own.port}/v1"
         with openai.OpenAI(base_url=url, api_key=key, max_retries=0) as made:
             assert made.completions.create(**ask).usage.completion_tokens == 2
@@ -355,6 +359,6 @@ def test_the_synchronous_door_answers_the_same_under_both(tmp_path_factory, mode
     told = []
     for flavour in ("coglet", "mirror"):
         folder = folder_with(tmp_path_factory.mktemp(f"sync-{flavour}"), "predict_sync.py")
-        with served(flavour, folder, model) as running:
+        with served(flavour, folder, model, SELF_TEST="off") as running:
             told.append("".join(running.output(**ASKED)))
     assert told[0] == told[1] != ""

@@ -1,5 +1,6 @@
 """The entry of the worker."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import threading
 from typing import Any, TextIO
 
+from cog_adapt.rare_collections import rare_collections
 from cog_adapt.server.adapter_messages import (
     AdaptersAnswered,
     AskAdapters,
@@ -138,11 +140,13 @@ class _Worker:
         self._stopped.wait()
         output.end()
         self._connection.close()
+        gc.freeze()  # beside a model, the interpreter's last collections take up to a second
 
     def _set_up(self, downloads: Downloads, output: SetupOutput, heartbeat: Heartbeat) -> None:
-        predictor = self._predictor = Predictor(self._config)
-        self._connection.send(predictor.describe())
-        predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
+        with rare_collections():
+            predictor = self._predictor = Predictor(self._config)
+            self._connection.send(predictor.describe())
+            predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
         provide_asker_keys(predictor.instance, OWNER_KEY, ADMIN_KEY)
         provide_claims(predictor.instance, self._claims)
         heartbeat.watch(read_model_threads(predictor.instance))
