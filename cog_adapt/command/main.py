@@ -4,8 +4,6 @@ A worker imports the main module of its parent. So this module imports only modu
 needs too, and none that a file in the user's folder could replace.
 """
 
-import atexit
-import gc
 import os
 import sys
 
@@ -66,8 +64,6 @@ def main() -> None:
 
 def run(arguments: list[str]) -> None:
     """Run one command, which ends the process, with an exit code if it failed."""
-    from cog_adapt.rare_collections import rare_collections
-
     name, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     if name in ("-h", "--help"):
         sys.stdout.write(_help())
@@ -76,20 +72,25 @@ def run(arguments: list[str]) -> None:
 
         serve_folder(rest)
     elif name in COMMANDS:
-        atexit.register(gc.freeze)  # beside a model, the last collections take up to a second
-        with rare_collections():
-            _run_once(name, arguments)
+        _run_and_end(name, arguments)
     else:
         sys.stderr.write(f"error: {name!r} is no command; allowed: {', '.join(COMMANDS)}.\n")
         sys.exit(USAGE_ERROR)
 
 
-def _run_once(name: str, arguments: list[str]) -> None:
-    if name in _WITH_MAIN:
-        sys.exit(_main_of(name)(arguments[1:]))
-    from cog_adapt.command.app import app
+def _run_and_end(name: str, arguments: list[str]) -> None:
+    import atexit
+    import gc
 
-    app(arguments)
+    from cog_adapt.rare_collections import rare_collections
+
+    atexit.register(gc.freeze)  # beside a model, the last collections take up to a second
+    with rare_collections():
+        if name in _WITH_MAIN:
+            sys.exit(_main_of(name)(arguments[1:]))
+        from cog_adapt.command.app import app
+
+        app(arguments)
 
 
 def _main_of(command: str) -> "Callable[[list[str]], int]":

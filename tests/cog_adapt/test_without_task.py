@@ -21,7 +21,8 @@ FAST = (
     *("test_no_unsafe_loading.py", "test_package.py", "test_readme.py"),
     *("container/test_dockerfile.py", "command/test_new.py", "server/test_cogfile.py"),
 )
-SLOW = "servers or task or mirror or own_adapts or needs"  # in a name: what is run elsewhere too
+# in a name: what is run elsewhere too
+SLOW = "servers or task or mirror or own_adapts or needs or its_tests_pass"
 
 
 @pytest.fixture(scope="module")
