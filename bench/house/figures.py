@@ -1,10 +1,11 @@
 """The figures of the house: the structure of one tree or more, side by side.
 
-    python -m bench.house.figures --tree before=DIR --tree now=. --output docs/results/house.md
+    python -m bench.house.figures --tree NAME=DIR --tree now=. --output docs/results/house.md
 
 A tree is a checkout, before the move into one package or after it. Nothing of it is imported; its
-server is run once, for the journeys as they run, by this interpreter. The page has two tables;
-`--lists` adds the figures of each area, and every file, class, name and function behind a figure.
+server and its runner are run once, for the journeys as they run, by this interpreter. The page has
+two tables; `--lists` adds the figures of each area, and every file, class, name and function behind
+a figure.
 """
 
 import argparse
@@ -21,12 +22,13 @@ from bench.house.trees import Tree
 
 _GOALS = {"POST, as read: crossings": "≤ 15", "report, as read: crossings": "≤ 6"}
 _ABOUT = """\
-Written by `python -m bench.house.figures --tree before=DIR --tree now=. --output FILE`; `--lists`
+Written by `python -m bench.house.figures --tree NAME=DIR --tree now=. --output FILE`; `--lists`
 adds each area, and every place behind a figure. The last section says how a figure is counted.
 
-`before` is b702e72c, the last commit before server and runner were moved into one package; `now` is
-the tree that has this page. The review that set the goals counted 27 and 13 crossings, as read,
-before the move: the review also followed methods that Python's built-in types have by name.
+f7a21a1 is the last commit before the gradient test became a distribution of its own; `now` is the
+tree that has this page, which does more: several workers and servers, one rule for adapters, noise
+by row, blended weights. The goals are of a review that counted at b702e72c, before server and
+runner were moved into one package (27 and 13 crossings, as read).
 
 Branch coverage of each room is in [coverage.md](coverage.md)."""
 _TELLING = (

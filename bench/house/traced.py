@@ -1,4 +1,4 @@
-"""Traces every call of a tree's functions during one POST /predictions to its server."""
+"""Traces every call of a tree's functions during one POST to its server, or one adaptation."""
 
 import contextlib
 import http.client
@@ -23,6 +23,33 @@ from cog import BasePredictor
 class Predictor(BasePredictor):
     def run(self, text: str) -> str:
         return text
+"""
+_ADAPTATIONS = """
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
+from task import TextClassification
+
+LABELS = {"delivery": ("The box never came", "It is late"), "refund": ("Pay me", "I want money")}
+with tempfile.TemporaryDirectory() as folder:
+    settings = RunnerSettings(device="cpu", weights_dir=Path(folder))
+    runner = ModelRunner(TextClassification(), settings)
+    for number in range(int(sys.argv[1])):
+        rows = [
+            {"text": f"{text}, {number}", "label": label}
+            for label, texts in LABELS.items()
+            for text in texts
+        ]
+        recipe = Recipe(method="lora", max_steps=5)
+        request = Request(inputs=["Where is it?"], examples=rows, recipe=recipe)
+        began = time.monotonic_ns()
+        asyncio.run(answer(runner, request))
+        print("span", began, time.monotonic_ns())
+    runner.close()
 """
 
 
@@ -62,6 +89,42 @@ def trace(root: Path, times: int = 5) -> list[list[list[Call]]]:
     return [_turns([c for c in loop if began <= c.time <= ended]) for began, ended in spans]
 
 
+def trace_adaptations(root: Path, times: int = 5) -> list[list[Call]]:
+    """Return the calls of all threads from a request to its answer, several times; see `journeys`.
+
+    A tree from before the move into one package has none.
+    """
+    root = root.resolve()
+    if not (root / "cog_adapt").is_dir():
+        return []
+    with tempfile.TemporaryDirectory() as name:
+        trace_file = Path(name) / "trace"
+        done = subprocess.run(
+            [sys.executable, "-c", _ADAPTATIONS, str(times + 1)],
+            cwd=root,
+            env=dict(os.environ) | {"OMP_NUM_THREADS": "1"} | _probing(root, trace_file),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        calls = [Call.read(line) for line in trace_file.read_text().splitlines()]
+    said = [line.split() for line in done.stdout.splitlines() if line.startswith("span ")]
+    spans = [
+        (int(began), int(ended)) for _, began, ended in said[1:]
+    ]  # the first makes all that stays
+    return [[c for c in calls if began <= c.time <= ended] for began, ended in spans]
+
+
+def _probing(root: Path, trace_file: Path) -> dict[str, str]:
+    """Return the variables with which a tree's processes write down their calls."""
+    return {
+        "PYTHONPATH": os.pathsep.join(map(str, (_PROBE.resolve(), root))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOUSE_ROOT": str(root),
+        "HOUSE_TRACE": str(trace_file),
+    }
+
+
 def _span(port: int) -> tuple[int, int]:
     """Return the moments at which a request began and its answer arrived."""
     time.sleep(_PAUSE)
@@ -84,14 +147,8 @@ def _serving(root: Path, folder: Path) -> Iterator[tuple[int, int]]:
     (folder / "predict.py").write_text(_PREDICTOR)
     port = _free_port()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
-    environment = kept | {
-        "COG_PREDICT_TYPE_STUB": "predict.py:Predictor",
-        "PYTHONPATH": os.pathsep.join(map(str, (_PROBE.resolve(), root))),
-        "PORT": str(port),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HOUSE_ROOT": str(root),
-        "HOUSE_TRACE": str(folder / "trace"),
-    }
+    own = {"COG_PREDICT_TYPE_STUB": "predict.py:Predictor", "PORT": str(port)}
+    environment = kept | own | _probing(root, folder / "trace")
     command = [sys.executable, "-m", "server", "--host", "127.0.0.1"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)

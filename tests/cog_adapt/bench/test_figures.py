@@ -1,6 +1,6 @@
 """The figures of a tree of a few lines, counted by hand."""
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -10,6 +10,7 @@ from bench.house.imports import circles, graph_of, lazy_imports
 from bench.house.journeys import Journey, read_journey
 from bench.house.measures import house_lists
 from bench.house.private import private_names
+from bench.house.traced import trace_adaptations
 from bench.house.trees import Tree
 
 FILES = {
@@ -124,6 +125,15 @@ def test_modules_of_one_folder_are_one_room():
 
 def test_a_tree_without_a_start_has_no_journey(moved):
     assert read_journey(moved, "POST") is None
+
+
+def test_an_adaptation_is_followed_from_the_request_to_the_gradient_step():
+    pytest.importorskip("task")
+    (calls,) = trace_adaptations(Path(__file__).parents[3], times=1)
+    paths = {call.path for call in calls}
+    assert paths >= {"task.py", "gradient_check/phases/gradient_step.py"}
+    assert "cog_adapt/runner/requests/few_shot.py" in paths
+    assert not any(path.startswith("cog_adapt/server/") for path in paths)
 
 
 def test_imports_are_an_edge_each_and_may_close_a_circle(tree):
