@@ -75,7 +75,6 @@ def test_an_owner_of_old_files_is_named_to_each_worker_once(play):
     ("query", "media_type", "ending", "content"),
     [
         ("", "application/octet-stream", "safetensors", b"safetensors:"),
-        ("format=safetensors", "application/octet-stream", "safetensors", b"safetensors:"),
         ("format=peft", "application/zip", "zip", b"peft:"),
         ("format=receipt", "application/json", "receipt.json", b"receipt:"),
     ],
@@ -188,12 +187,8 @@ def test_what_a_run_has_made_is_found_as_soon_as_it_has_ended(play):
         ("name=support", ["b", "a"]),
         ("method=head", ["b"]),
         ("shared=true", []),
-        ("shared=false", ["c", "b", "a"]),
-        ("owner=ada", ["c", "b", "a"]),
         ("owner=bob", []),
         ("label=bug%20report", ["c", "b"]),
-        ("label=bug%20report&method=head", ["b"]),
-        ("label=bug", []),
     ],
 )
 def test_a_page_may_be_of_some(play, query, found):
@@ -248,7 +243,6 @@ def test_wrong_values_are_refused_with_words(play, path, query, status, says):
     [
         (b"{", {}, 400, "Failed to parse the request body as JSON"),
         (b"[]", {}, 422, "Failed to deserialize the JSON body into the target type"),
-        (b"[" * 500, {}, 400, "recursion limit exceeded"),
         (b"{}", {"content_type": "text/plain"}, 415, "Expected request with"),
         (b'{"colour": "red"}', {}, 422, "'colour' cannot be changed"),
         (b'{"notes": "%s"}' % (b"x" * 2**16), {}, 413, "the changes have more than 65536 bytes."),

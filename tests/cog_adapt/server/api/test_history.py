@@ -73,6 +73,7 @@ def test_a_page_may_be_of_some_states(play):
         ),
         ("limit=&cursor=x", 422, ["query", "limit"], "limit is ''; allowed: 1 to 1000."),
         ("limit=5&limit=0", 422, ["query", "limit"], "limit is '0'; allowed: 1 to 1000."),
+        ("limit=1001", 422, ["query", "limit"], "limit is '1001'; allowed: 1 to 1000."),
         ("cursor=x", 404, None, "there is no such page: "),
     ],
 )
