@@ -2,6 +2,7 @@
 
 import copy
 import re
+from functools import cache
 
 import cog
 import jsonschema
@@ -35,6 +36,7 @@ def train(name: str) -> str:
     return name
 
 
+@cache
 def documents(predict, train=None):
     cogs = openapi_schema(predict, train)
     return cogs, whole_document(create_app(Settings()), cogs)
