@@ -13,6 +13,7 @@ from cog_adapt.server.service.prediction import encode
         ("output", {"chunk": {"b": [1]}, "index": 0}, ("output", b'{"b":[1]}')),
         ("error", {"error": "x", "skipped": 1}, ("error", b'{"error":"x","skipped":1}')),
         ("metric", {"name": "a", "value": 1}, None),
+        ("queued", {"position": 1}, None),
     ],
 )
 def test_each_event_has_the_platforms_name(name, data, first):

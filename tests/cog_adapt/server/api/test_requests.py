@@ -63,9 +63,9 @@ class Webhooks(Any):
         return None
 
 
-def parser(**service):
+def parser(runs="predict", **service):
     stands: Any = Service(**service)
-    return RequestParser(stands, Webhooks(), "predict", "predict", LargeBodies())
+    return RequestParser(stands, Webhooks(), "predict", runs, LargeBodies())
 
 
 def read(parser, content, prediction_id=None, content_type=b"application/json", **more):
@@ -85,6 +85,11 @@ def read(parser, content, prediction_id=None, content_type=b"application/json", 
 def test_a_client_that_leaves_before_its_end_is_gone():
     with pytest.raises(ClientDisconnect):
         read(parser(), [])
+
+
+def test_what_runs_has_the_kind_that_is_served_and_of_the_headers_those_of_traces_alone():
+    request = read(parser(runs="train"), b"{}", traceparent="t", tracestate="s", cookie="c")
+    assert (request.kind, request.headers) == ("train", {"traceparent": "t", "tracestate": "s"})
 
 
 @pytest.mark.parametrize(
