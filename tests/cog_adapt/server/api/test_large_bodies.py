@@ -89,8 +89,6 @@ def test_before_setup_the_inputs_are_not_checked(bodies):
     ("content", "content_type", "error"),
     [
         (b'{"input":', JSON, JsonError),
-        (b"[" * 100_000, JSON, JsonError),
-        (b'{"id":"a","id":"b"}', JSON, ShapeError),
         (b'{"id":1}', JSON, ShapeError),
         (b"{}", "text/plain", MediaTypeError),
         (b'{"input":{"texts":["\\ud800"]}}', JSON, JsonError),

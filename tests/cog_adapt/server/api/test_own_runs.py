@@ -86,17 +86,16 @@ def test_the_prediction_is_the_keys_owners(play):
 
 def test_a_client_that_leaves_cancels_it(play):
     async def scene(site):
-        for path in ("/whole", "/pieces"):
-            leave = asyncio.Event()
-            asking = with_routes(site).asking("POST", path, {"text": "a"}, leave=leave)
-            await until(lambda: len(site.harness.dispatcher.predictions) == 1)
-            (found,) = site.harness.dispatcher.predictions.values()
-            site.lead.on_report(Output(found.run_id, b'"x"'))
-            await asyncio.sleep(0)
-            leave.set()
-            await until(lambda: found.is_cancelled)  # noqa: B023 - awaited in this round
-            site.put_out(found.run_id, status="canceled")
-            await asking
+        leave = asyncio.Event()
+        asking = with_routes(site).asking("POST", "/pieces", {"text": "a"}, leave=leave)
+        await until(lambda: len(site.harness.dispatcher.predictions) == 1)
+        (found,) = site.harness.dispatcher.predictions.values()
+        site.lead.on_report(Output(found.run_id, b'"x"'))
+        await asyncio.sleep(0)
+        leave.set()
+        await until(lambda: found.is_cancelled)
+        site.put_out(found.run_id, status="canceled")
+        await asking
 
     play(scene)
 

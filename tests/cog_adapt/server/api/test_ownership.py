@@ -67,23 +67,6 @@ def test_what_is_anothers_answers_as_an_unknown_id(play, noun, is_running):
     play(scene)
 
 
-def test_the_same_id_of_two_owners_is_two_predictions(play):
-    async def scene(site):
-        await made(site)
-        await made(site, BOB, text="bobs own")
-        for key, text in ((ANN, SECRET), (BOB, "bobs own")):
-            for method, path in routes()[:3]:
-                answer = await site.ask(method, path, key=key)
-                assert text.encode() in answer.body
-                assert (SECRET.encode() in answer.body) is (key is ANN)
-            again = await site.ask("PUT", "/predictions/a", {"input": {"text": text}}, key=key)
-            assert again.headers["idempotent-replayed"] == "true"
-            listed = await site.ask("GET", "/predictions", key=key)
-            assert len(listed.body.split(b'"id":')) == 2
-
-    play(scene)
-
-
 def test_one_owner_cancels_only_its_own(play):
     async def scene(site):
         mine, theirs = [

@@ -66,7 +66,7 @@ def test_a_stream_of_what_moves_waits_for_the_database(play, monkeypatch):
 
         async def get(name, *_):
             looks.append(name)
-            if len(looks) < 3:
+            if len(looks) < 2:
                 raise StorageError("PostgreSQL is restarting")
             return ended
 

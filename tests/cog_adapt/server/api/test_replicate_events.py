@@ -10,14 +10,8 @@ from cog_adapt.server.service.prediction import encode
 @pytest.mark.parametrize(
     ("name", "data", "first"),
     [
-        ("output", {"chunk": "a\nb", "index": 0}, ("output", b"a\nb")),
         ("output", {"chunk": {"b": [1]}, "index": 0}, ("output", b'{"b":[1]}')),
-        ("log", {"source": "stderr", "data": "line\n"}, ("logs", b"line\n")),
         ("error", {"error": "x", "skipped": 1}, ("error", b'{"error":"x","skipped":1}')),
-        ("completed", {"status": "failed", "error": "boom"}, ("error", b"boom")),
-        ("completed", {"status": "canceled"}, ("done", b'{"reason":"canceled"}')),
-        ("completed", {"status": "succeeded"}, ("done", b"{}")),
-        ("start", {"status": "processing"}, None),
         ("metric", {"name": "a", "value": 1}, None),
         ("queued", {"position": 1}, None),
     ],

@@ -19,8 +19,8 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 def delivery(**changes):
     return Delivery(
-        id="d", record_id="p", kind="predict", event="completed", url="u", body="{}",
-        created_at=NOW, **changes,
+        id="d", record_id="p", kind="predict", event="completed", body="{}", created_at=NOW,
+        **{"url": "u", **changes},
     )  # fmt: skip
 
 
@@ -124,6 +124,7 @@ async def test_what_becomes_of_a_delivery_is_saved_counted_and_logged(
     assert (headers["webhook-id"], headers["traceparent"]) == ("d", "00-2")
     assert records.saved == [noted]
     assert (noted.state, noted.attempts) == (state, 1)
+    assert (noted.last_error is None) is (state == "delivered")
     assert counts == [("completed", counted)]
     given_up = {"prediction_id": "p", "attempts": 1, "error": noted.last_error}
     assert [each["event"] for each in logged] == ["a webhook was given up"] * (state == "failed")
@@ -142,6 +143,20 @@ async def test_a_delivery_that_is_cut_short_is_free_again():
     trying.cancel()
     await asyncio.gather(trying, return_exceptions=True)
     assert deliverer.claim(delivery())
+
+
+@pytest.mark.anyio
+async def test_until_its_outcome_is_saved_a_delivery_is_nobody_elses(monkeypatch):
+    claims, records = [], Kept(failures=3)
+    deliverer, _ = make(Receiver(), records)
+    assert deliverer.claim(delivery())
+
+    async def pause(seconds):
+        claims.append((seconds, deliverer.claim(delivery())))
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    noted = await deliverer.deliver(delivery(), ())
+    assert (claims, records.saved) == ([(1.0, False)] * 3, [noted])
 
 
 @pytest.mark.anyio
@@ -188,6 +203,8 @@ async def test_a_host_that_nobody_reaches_is_tried_by_its_turns(answer, most, mo
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_an_attempt_without_an_answer_names_its_reason():
-    noted = note_attempt(delivery(last_status=500), OSError("no route"), NOW, DELAYS)
-    assert (noted.state, noted.last_status, noted.last_error) == ("pending", None, "no route")
+def test_an_attempt_without_an_answer_names_its_reason_and_no_secret():
+    owed = delivery(last_status=500, url="https://user:s3cret@h/")
+    noted = note_attempt(owed, OSError(f"no route to {owed.url}"), NOW, DELAYS)
+    assert (noted.state, noted.last_status) == ("pending", None)
+    assert noted.last_error == "no route to https://h/"

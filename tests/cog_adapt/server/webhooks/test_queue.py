@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.webhooks.queue import Announcement, LogThrottle, WebhookQueue
+from cog_adapt.server.webhooks.queue import Announcement, WebhookQueue
 from gradient_check.tests.present import present
 
 MEGABYTE = 2**20
@@ -80,14 +80,3 @@ def test_a_second_delivery_keeps_the_end():
     assert queue.take(10) is None
     assert present(queue.take_last()).id == "b"
     assert queue.take_last() is None
-
-
-def test_no_webhook_is_longer_off_than_the_interval():
-    throttle = LogThrottle(0.5)
-    assert throttle.is_due(10)
-    throttle.note(10)
-    assert not throttle.is_due(10.4)
-    assert throttle.is_due(10.5)
-    throttle.note(10.4)  # an output, which carries the logs
-    assert not throttle.is_due(10.5)
-    assert LogThrottle(0).is_due(0)

@@ -8,12 +8,11 @@ import msgspec
 import pytest
 
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.store import Records
 from cog_adapt.server.shares.budget import Budget
 from cog_adapt.server.webhooks import Announcement, Webhooks, WebhookSigner
-from tests.cog_adapt.waiting import assert_stays_so, until
+from tests.cog_adapt.waiting import until
 
 pytestmark = pytest.mark.anyio
 NO_WAIT = (0.0,) * 12
@@ -135,18 +134,6 @@ async def state(records, delivery, wanted):
     return await find(records, delivery)
 
 
-async def test_predictions_do_not_wait_for_each_other(receiver, start):
-    webhooks = await start()
-    receiver.open.clear()
-    for number in range(70):
-        webhooks.announce(announcement("start", receiver.url, record_id=f"p{number}"))
-    await until(lambda: receiver.most_at_once == 32)
-    await assert_stays_so(lambda: receiver.most_at_once == 32, 0.05)
-    receiver.open.set()
-    await webhooks.drain(10)
-    assert len(receiver.got) == 70
-
-
 async def test_what_waits_for_a_slow_receiver_is_bounded(receiver, records, start):
     webhooks = await start()
     receiver.open.clear()
@@ -213,47 +200,21 @@ async def test_a_dead_receiver_holds_the_last_webhook_only_for_a_while(receiver,
     assert "no answer within 0.2 s" in failed.last_error
 
 
-async def test_a_delivery_is_retried_until_it_is_received(receiver, records, start):
-    receiver.answers = [429, 500, 502, None, 503, 504]
-    webhooks = await start(delays=NO_WAIT)
-    webhooks.complete(delivery := await save(records, receiver.url))
-    done = await state(records, delivery, "delivered")
-    assert (done.attempts, done.last_status, done.last_error) == (7, 200, None)
-    assert done.delivered_at
-    assert done.next_attempt_at is None
-    await webhooks.drain(10)
-    assert len(receiver.got) == 7
-    assert {headers["webhook-id"] for headers, _ in receiver.got} == {delivery.id}
-    assert {body for _, body in receiver.got} == {delivery.body.encode()}
-
-
-async def test_a_receiver_that_stays_down_is_given_up_and_can_be_tried_again(
-    receiver, records, start
-):
-    receiver.answers = [None] * 13
+async def test_what_is_given_up_can_be_tried_again(receiver, records, start):
+    receiver.answers = [None, 503, 404, 503]
     webhooks = await start(delays=NO_WAIT)
     webhooks.complete(delivery := await save(records, receiver.url))
     failed = await state(records, delivery, "failed")
-    assert failed.attempts == len(receiver.got) == 13
+    assert failed.attempts == len(receiver.got) == 3
     assert failed.last_error
-    receiver.answers = [503]
-    assert (await webhooks.redeliver(failed)).state == "failed"
-    again = await webhooks.redeliver(await find(records, delivery))
-    assert (again.state, again.attempts) == ("delivered", 15)
+    again = await webhooks.redeliver(failed)  # a redelivery is one attempt
+    assert (again.state, again.attempts, again.next_attempt_at) == ("failed", 4, None)
+    again = await webhooks.redeliver(again)
+    assert (again.state, again.attempts) == ("delivered", 5)
     assert await find(records, delivery) == again
     receiver.answers = [500]
     more = await webhooks.redeliver(again)  # it was received once; that stays true
-    assert (more.state, more.attempts, more.last_status) == ("delivered", 16, 500)
-
-
-async def test_a_refused_address_is_failed_at_once(receiver, records, start):
-    webhooks = await start(allow=(), delays=NO_WAIT)
-    webhooks.announce(announcement("start", receiver.url))
-    webhooks.complete(delivery := await save(records, receiver.url))
-    failed = await state(records, delivery, "failed")
-    assert failed.attempts == 1
-    assert "EGRESS_ALLOW=127.0.0.1" in failed.last_error
-    assert receiver.got == []
+    assert (more.state, more.attempts, more.last_status) == ("delivered", 6, 500)
 
 
 async def test_what_was_received_is_never_sent_again(receiver, records, start):
@@ -271,30 +232,6 @@ async def test_what_was_received_is_never_sent_again(receiver, records, start):
     assert len(receiver.got) == 60
 
 
-class Stumbling:
-    """Records whose writes fail at first."""
-
-    def __init__(self, records, failures=0):
-        self.records, self.failures = records, failures
-
-    async def due_deliveries(self, now, limit, but=(), but_owners=()):
-        return await self.records.due_deliveries(now, limit, but, but_owners)
-
-    async def update_delivery(self, delivery):
-        if self.failures:
-            self.failures -= 1
-            raise StorageError("disk full")
-        await self.records.update_delivery(delivery)
-
-
-async def test_while_the_database_is_down_nothing_is_sent_twice(receiver, records, start):
-    broken = Stumbling(records, failures=3)
-    webhooks = await start(broken, delays=NO_WAIT)
-    webhooks.complete(delivery := await save(records, receiver.url))
-    await state(records, delivery, "delivered")
-    assert len(receiver.got) == 1
-
-
 async def test_drain_has_an_end(receiver, start):
     webhooks = await start()
     receiver.open.clear()
@@ -310,14 +247,6 @@ async def test_close_leaves_what_is_under_way_in_the_database(receiver, records,
     await until(lambda: receiver.most_at_once)
     await webhooks.close()
     assert (await find(records, delivery)).state == "pending"
-
-
-async def test_a_redelivery_is_one_attempt(receiver, records, start):
-    receiver.answers = [404, 503]
-    webhooks = await start(delays=NO_WAIT)
-    webhooks.complete(delivery := await save(records, receiver.url))
-    again = await webhooks.redeliver(await state(records, delivery, "failed"))
-    assert (again.state, again.attempts, again.next_attempt_at) == ("failed", 2, None)
 
 
 async def test_an_owners_slow_webhooks_leave_a_host_to_others(receiver, records, start):
