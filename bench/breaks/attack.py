@@ -158,14 +158,6 @@ BREAKS = (
         finding="M1",
     ),
     Break(
-        "cached events are anybody's",
-        f"{_SERVER}/service/event_cache.py",
-        "return self._ended.get((owner, name))",
-        "return next((each for (_, id_), each in self._ended.items() if id_ == name), None)",
-        f"{_TESTS}/server/api/test_owners_walk.py",
-        finding="M1",
-    ),
-    Break(
         "every key sees what an admin sees",
         f"{_SERVER}/api/dependencies.py",
         'sees_all=key.opens("admin")',
