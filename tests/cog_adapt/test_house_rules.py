@@ -90,7 +90,6 @@ STARTED_FOR_ONE_TEST = {
     "server/command/conftest.py": {"start": "the command is what is tested"},
     "contract/conftest.py": {"launch": "the test ends its server, or needs flags of its own"},
     "runner/devices/test_threads.py": {"start": "the processes are what is counted"},
-    "server/worker/test_extensions.py": {"serve": "each test serves another predictor"},
     "server/worker/test_guard.py": {"start": "the processes are what is ended"},
     "server/worker/test_processes.py": {"start": "the processes are what is ended"},
     "server/test_start_screen.py": {"show": "the start is what is shown"},

@@ -11,16 +11,6 @@ from cog_adapt.server.service.early_ends import cancel_at_deadline
 from cog_adapt.server.service.prediction import Prediction, PredictionSpec, now
 
 
-def test_the_deadline_counts_from_the_acceptance_by_whatever_server(play):
-    async def scene(harness):
-        await harness.submit("blocks", durable=False)
-        waiting = await harness.submit("a", timeout=0.3)
-        await asyncio.wait_for(waiting.done, 10)
-        assert (waiting.status, await harness.status("a")) == ("canceled", "canceled")
-
-    play(scene)
-
-
 def run(scene, timeout, *, age=0.0):
     async def story():
         cancelled: list[Any] = []

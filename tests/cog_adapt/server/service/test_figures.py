@@ -8,7 +8,6 @@ import structlog
 from cog_adapt.server.protocol import Gauges
 from cog_adapt.server.service.figures import figures_of
 from cog_adapt.server.service.gauges import sum_gauges
-from cog_adapt.server.service.setup_progress import SetupProgress
 from tests.cog_adapt.waiting import until
 
 
@@ -43,21 +42,8 @@ def test_each_worker_has_its_slots_its_queue_and_its_crashes(play):
             1,
         )
         assert trainer["setup"]["error"] == "no weights"
-
-    play(scene)
-
-
-def test_a_worker_that_was_never_started_is_idle(play):
-    async def scene(harness):
-        worker = harness.trainings.lead
-        worker.state, worker.setup = "idle", SetupProgress()
-        _, trainer = figures_of(harness.service)["workers"]
-        assert trainer["state"] == "idle"
-        assert trainer["setup"] == {"started_at": None, "completed_at": None, "error": None}
-        worker.start()
-        _, trainer = figures_of(harness.service)["workers"]
-        assert trainer["state"] == "starting"
-        assert trainer["setup"]["started_at"] is not None
+        trainings.state = "idle"
+        assert figures_of(harness.service)["workers"][1]["setup"]["started_at"] is None
 
     play(scene)
 

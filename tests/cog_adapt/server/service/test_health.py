@@ -154,21 +154,23 @@ def test_a_process_that_dies_while_it_is_asked_is_not_unhealthy(service):
 
 
 @pytest.mark.parametrize(
-    ("self_test", "passed"), [(b'{"passed":true,"n":1}', True), (b'{"passed":false}', False)]
+    ("self_test", "shown", "is_ready"),
+    [
+        (b'{"passed":true,"n":1}', {"passed": True}, True),
+        (b'{"passed":false}', {"passed": False}, False),
+        (
+            b'{"passed":null,"level":"off","detail":"it is off","reports":[]}',
+            {"passed": None, "level": "off", "detail": "it is off"},
+            True,
+        ),
+    ],
 )
-def test_a_self_test_gates_readiness(service, self_test, passed):
+def test_a_self_test_gates_readiness_unless_it_is_off(service, self_test, shown, is_ready):
     service.worker.ready = Ready(self_test)
-    assert report(service)["self_test"] == {"passed": passed}
-    ready, reasons = readiness(service)
-    assert (ready, reasons.get("self_test")) == (passed, None if passed else "failed")
-    assert reasons["ready"] is passed
-
-
-def test_a_self_test_that_is_off_is_shown_in_words_and_is_no_failure(service):
-    service.worker.ready = Ready(b'{"passed":null,"level":"off","detail":"it is off","reports":[]}')
-    shown = {"passed": None, "level": "off", "detail": "it is off"}
     assert report(service)["self_test"] == shown
-    assert readiness(service)[0] is True
+    ready, reasons = readiness(service)
+    assert (ready, reasons.get("self_test")) == (is_ready, None if is_ready else "failed")
+    assert reasons["ready"] is is_ready
 
 
 def test_the_self_test_of_a_failed_setup_is_shown(service):
@@ -208,37 +210,12 @@ def test_a_file_that_cannot_be_written_is_no_fault(service, tmp_path, monkeypatc
     assert report(service)["status"] == "READY"
 
 
-def test_of_two_workers_one_serves_and_the_other_is_named(two):
-    first, second = two.workers
-    second.state, second.setup.error = "setup failed", "no weights"
-    assert readiness(two) == (
-        True,
-        {
-            "ready": True,
-            "status": "READY",
-            "degraded": ["worker 1 on device 5: setup failed: no weights"],
-        },
-    )
-    body = report(two)
-    assert body["status"] == "READY"
-    assert body["workers"] == [
-        {"worker": "0", "device": "4", "state": "ready", "crashes": 0},
-        {
-            "worker": "1",
-            "device": "5",
-            "state": "setup failed",
-            "crashes": 0,
-            "fault": "setup failed: no weights",
-        },
-    ]
-    first.free_slots = 0
-    assert report(two)["status"] == "BUSY"  # the slots of a worker that does not serve are none
-
-
 def test_two_workers_are_busy_once_all_their_slots_are(two):
     for worker, status in zip(two.workers, ("READY", "BUSY"), strict=True):
         worker.free_slots = 0
         assert report(two)["status"] == status
+    worker.state, worker.free_slots = "setup failed", 1
+    assert report(two)["status"] == "BUSY"  # the slots of a worker that does not serve are none
 
 
 def test_crashes_of_two_workers_are_counted_together_and_the_latest_is_told(two):
@@ -247,7 +224,10 @@ def test_crashes_of_two_workers_are_counted_together_and_the_latest_is_told(two)
     second.crashes, second.last_crash, second.crashed_at = 2, "exited", 1.0
     body = report(two)
     assert (body["crashes"], body["last_crash"]) == (3, "was killed")
-    assert [each["crashes"] for each in body["workers"]] == [1, 2]
+    assert body["workers"] == [
+        {"worker": "0", "device": "4", "state": "ready", "crashes": 1},
+        {"worker": "1", "device": "5", "state": "ready", "crashes": 2},
+    ]
 
 
 def test_one_complaint_of_two_degrades_and_both_are_unhealthy(two):

@@ -18,7 +18,7 @@ class Watched:
         self.watch = HeartbeatWatch(seconds, lambda: self.signs, self.causes.append)
 
 
-def play(scene, seconds=0.2):
+def play(scene, seconds=0.1):
     async def story():
         watched = Watched(seconds)
         try:
@@ -34,9 +34,9 @@ def test_silence_is_a_hang_after_the_seconds():
         watched.watch.end_setup()
         began = time.monotonic()
         await until(lambda: watched.causes)
-        assert time.monotonic() - began >= 0.19
+        assert time.monotonic() - began >= 0.09
         assert watched.causes == [
-            "hung: it sent no heartbeat for 0.2 s (HANG_SECONDS), and was killed"
+            "hung: it sent no heartbeat for 0.1 s (HANG_SECONDS), and was killed"
         ]
 
     play(scene)
@@ -46,8 +46,8 @@ def test_during_setup_it_takes_ten_times_as_long():
     async def scene(watched):
         began = time.monotonic()
         await until(lambda: watched.causes)
-        assert time.monotonic() - began >= 1.9
-        assert "for 2 s" in watched.causes[0]
+        assert time.monotonic() - began >= 0.9
+        assert "for 1 s" in watched.causes[0]
 
     play(scene)
 
@@ -60,7 +60,7 @@ def test_whoever_speaks_does_not_hang():
             watched.signs += 1
             return not watched.causes
 
-        await assert_stays_so(speaks, 0.6)
+        await assert_stays_so(speaks, 0.3)
         await until(lambda: watched.causes)
 
     play(scene)
@@ -69,8 +69,8 @@ def test_whoever_speaks_does_not_hang():
 def test_a_pause_of_the_front_process_itself_is_no_silence():
     async def scene(watched):
         watched.watch.end_setup()
-        for _ in range(3):
-            time.sleep(0.5)  # the loop stands still
+        for _ in range(12):
+            time.sleep(0.04)  # the loop stands still
             await asyncio.sleep(0)
         assert watched.causes == []
 

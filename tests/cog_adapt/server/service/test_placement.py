@@ -150,20 +150,6 @@ def test_the_adapters_that_are_known_are_bounded(play):
     play(scene)
 
 
-def test_a_prediction_that_ended_a_process_runs_alone_in_another(play):
-    async def scene(harness):
-        first, second = harness.several(2)
-        guilty = await submit(harness, "guilty")
-        await submit(harness, "b")
-        guilty.crashes = 1
-        harness.dispatcher.slots.requeue(first.running.pop("guilty"))
-        harness.dispatcher.slots.advance()
-        await submit(harness, "c")
-        assert running(harness) == [["guilty"], ["b", "c"]]
-
-    play(scene)
-
-
 async def crash_of(harness, worker, *names):
     """Let what ran on a worker wait to run again, alone, as after a crash."""
     for name in reversed(names):
@@ -268,11 +254,10 @@ def test_one_that_runs_alone_and_is_cancelled_holds_no_worker(play):
 
 @pytest.mark.parametrize(
     "inputs",
-    [{}, {"examples": []}, {"examples": ""}, {"examples_file": None, "adapter": ""}, {"text": 5}],
+    [
+        *({}, {"examples": []}, {"examples": ""}, {"examples_file": None, "adapter": ""}),
+        *({"text": 5}, [1]),
+    ],
 )
 def test_a_request_without_examples_and_adapter_has_no_wish(inputs):
     assert read_affinity(json.dumps(inputs, separators=(",", ":")).encode(), "ann") == Affinity()
-
-
-def test_an_input_that_is_no_object_has_no_wish():
-    assert read_affinity(b"[1]", "") == Affinity()

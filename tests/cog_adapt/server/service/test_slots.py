@@ -2,7 +2,7 @@
 
 import json
 
-from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Ready
+from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished
 from tests.cog_adapt.server.service.harness import events_of
 
 
@@ -55,23 +55,6 @@ def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play)
         assert harness.model.runs == ["a"]
 
     play(scene)
-
-
-def test_what_is_written_down_waits_for_a_model_that_is_defunct_and_a_client_does_not(play):
-    async def scene(harness):
-        kept = await harness.submit("a")
-        client = await harness.submit("b", durable=False)
-        harness.model.hears = False
-        harness.crash("died")
-        await harness.flush()
-        assert (client.status, "died" in client.error) == ("failed", True)
-        assert (kept.status, list(harness.dispatcher.waiting)) == ("starting", [kept])
-        harness.model.hears = harness.model.takes_work = True
-        harness.dispatcher.lead.on_report(Ready())
-        await harness.flush()
-        assert harness.model.runs == ["a"]
-
-    play(scene, max_crashes=1)
 
 
 def test_of_a_dispatcher_that_has_given_up_nothing_reaches_the_model(play):

@@ -104,16 +104,20 @@ def test_a_run_is_reported_until_its_end_and_a_stop_lets_it_end(play):
     play(scene)
 
 
-def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_path):
+def test_a_process_that_is_killed_while_it_is_stopped_takes_along_what_it_started_and_its_files(
+    play, pid_of_process, tmp_path
+):
     async def scene(process, _, exits):
         children = [int(each) for each in (tmp_path / "child").read_text().split()]
         left, other = (tmp_path / f"{prefix}x" for prefix in ("tmp01234567_", "other"))
         left.touch()
         other.touch()
         assert all(map(is_alive, children))
-        process.kill()
+        os.kill(pid_of_process(), signal.SIGSTOP)
+        process.kill("hung")
+        process.kill("and again")
         await until(process.exited.is_set)
-        assert exits == ["was killed by signal 9 (SIGKILL)"]
+        assert exits == ["hung"]
         await until(lambda: not any(map(is_alive, children)))
         assert (left.exists(), other.exists()) == (False, True)
         assert process.send(Run("a", b"{}", {})) is False
@@ -135,17 +139,6 @@ def test_the_death_of_a_process_is_seen_though_its_fork_holds_every_descriptor(
         assert exits == ["was killed by signal 11 (SIGSEGV)"]
         children = [int(each) for each in (tmp_path / "child").read_text().split()]
         await until(lambda: not any(map(is_alive, children)))
-
-    play(scene)
-
-
-def test_a_process_is_killed_for_a_cause_while_it_is_stopped(play, pid_of_process):
-    async def scene(process, _, exits):
-        os.kill(pid_of_process(), signal.SIGSTOP)
-        process.kill("hung")
-        process.kill("and again")
-        await until(lambda: exits)
-        assert exits == ["hung"]
 
     play(scene)
 
@@ -206,7 +199,6 @@ def meet(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("code", "cause"),
     [
-        (0, "exited with code 0"),
         (3, "exited with code 3"),
         (-15, "was killed by signal 15 (SIGTERM)"),
         (-40, "exited with code -40"),

@@ -2,6 +2,7 @@ import contextlib
 import multiprocessing
 import socket
 import textwrap
+import time
 from collections import deque
 from typing import Any
 
@@ -57,7 +58,9 @@ class Front:
         self.socket.close()
 
     def hear(self):
+        deadline = time.monotonic() + SECONDS
         while not self.waiting:
+            assert time.monotonic() < deadline, "it sends beats alone"
             data = self.socket.recv(2**16)
             if not data:
                 raise EOFError

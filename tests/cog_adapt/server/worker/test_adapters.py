@@ -76,38 +76,19 @@ def test_each_change_is_said_before_the_one_who_made_it_goes_on(said):
     assert said.get_nowait() == AdapterChanged("ada", name, None)
 
 
-def test_each_question_is_answered_on_a_thread_of_its_own(said, tmp_path):
-    kept, answers, name = started(said, b"x")
-
-    def ask(action, **more):
-        answers.answer(AskAdapters(7, action, "ada", name, **more))
-        answer = said.next(AdaptersAnswered)
-        assert (answer.number, answer.fault) == (7, None)
-        return msgspec.json.decode(answer.answer)
-
-    path = tmp_path / f"{name}.zip"
-    assert ask("export", path=str(tmp_path), format="peft") == str(path)
-    assert path.read_bytes() == b"peft:x"
-    assert ask("change", changes=b'{"notes":"n"}')["notes"] == "n"
-    (tmp_path / "upload").write_bytes(b"y")
-    assert ask("take", path=str(tmp_path / "upload"))["bytes"] == 1
-    assert ask("forget") is None  # nothing that it offers
-    assert ask("remove") == {"removed": True, "children": []}
-    assert kept.threads <= {"adapters", "adapters list"}
-
-
 def test_what_keeps_more_than_adapters_is_asked_to_forget(said):
     class Keeping(KeptAdapters):
         def forget(self, owner, key):
             self.described.append((owner, key))
 
-    kept = Keeping()
-    answers = AdapterAnswers(kept, said.put, AdapterLease())
-    answers.start()
-    listed(said)
-    for key in ("k1", ""):
-        answers.answer(AskAdapters(7, "forget", "ada", key))
-        assert said.next(AdaptersAnswered).fault is None
+    keeps_no_more, kept = KeptAdapters(), Keeping()
+    for each in (keeps_no_more, kept):
+        answers = AdapterAnswers(each, said.put, AdapterLease())
+        answers.start()
+        listed(said)
+        for key in ("k1", ""):
+            answers.answer(AskAdapters(7, "forget", "ada", key))
+            assert said.next(AdaptersAnswered).fault is None
     assert kept.described[-2:] == [("ada", "k1"), ("ada", None)]
 
 

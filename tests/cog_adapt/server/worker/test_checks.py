@@ -1,6 +1,5 @@
 """What the front may ask a model process at any time."""
 
-import json
 import re
 import sys
 import threading
@@ -11,13 +10,7 @@ from typing import Any
 import pytest
 
 from cog_adapt.server.protocol import (
-    AskGauges,
-    AskHealth,
-    AskSelfTest,
-    Finished,
-    Gauges,
     Health,
-    Ready,
     SelfTested,
 )
 from cog_adapt.server.worker.active import find_active
@@ -28,85 +21,12 @@ from cog_adapt.server.worker.checks import (
     self_test_of_failure,
 )
 from gradient_check.tests.present import NOT_USED, present
-from tests.cog_adapt.server.worker.conftest import Reports
 from tests.cog_adapt.waiting import wait_until
-
-SOURCE = """
-    import os, time
-
-    class Runner:
-        def run(self, health: str = "", seconds: float = 0.0) -> str:
-            os.environ["HEALTH"] = health
-            time.sleep(seconds)
-            return health
-
-        {function} healthcheck(self):
-            print("asked")
-            if os.environ["HEALTH"] == "exit":
-                raise SystemExit(3)
-            return True
-"""
-
-
-@pytest.fixture(scope="module", params=["def", "async def"])
-def model(launch, request):
-    return launch(SOURCE.format(function=request.param))
 
 
 def ask(front, request, answer):
     front.ask(request)
     return front.hear_until(answer)[-1]
-
-
-def test_a_healthcheck_that_exits_is_told_and_ends_nothing(model):
-    model.run(health="exit")
-    assert ask(model, AskHealth(), Health).error == "Healthcheck failed: SystemExit: 3"
-
-
-def test_a_healthcheck_answers_while_a_run_goes_on_and_prints_into_no_logs(model):
-    model.run(health="fine")  # what the question finds, however soon it comes
-    model.start(health="fine", seconds=1.0)
-    model.ask(AskHealth())
-    heard = model.hear_until(Health, Finished)
-    assert heard == [Health()]
-    assert Reports(model.hear_until(Finished)).logs == ""
-
-
-def test_the_memory_is_told_and_torch_is_not_imported_for_it(launch):
-    model = launch(
-        "import sys\ndef run() -> bool:\n    return 'torch' in sys.modules",
-        reference="predictor.py:run",
-    )
-    values = ask(model, AskGauges(), Gauges).values
-    assert values.keys() == {"process_memory_bytes"}
-    assert values["process_memory_bytes"] > 2**20
-    assert model.run().output is False
-
-
-def test_a_model_runners_self_test_is_told(launch):
-    front = launch(
-        """
-        from cog_adapt.runner.config import RunnerSettings
-        from cog_adapt.runner.model_runner import ModelRunner
-        from tests.cog_adapt.models import Letters
-
-        class Runner:
-            def setup(self):
-                self.held = ModelRunner(Letters(), RunnerSettings(device="cpu"))
-                self.held.self_test()
-
-            def run(self) -> str:
-                return ""
-        """,
-        ready=False,
-    )
-    ready = front.set_up()
-    assert isinstance(ready, Ready), front.setup_logs
-    report = json.loads(present(ready.self_test))
-    assert report["passed"] is True
-    again = ask(front, AskSelfTest(), SelfTested)
-    assert json.loads(again.report)["passed"] is True
-    assert "adapter_cache_entries" in ask(front, AskGauges(), Gauges).values
 
 
 class SelfTesting:
@@ -199,9 +119,10 @@ def test_a_healthcheck_that_hangs_is_not_called_again(monkeypatch):
     wait_until(lambda: check.ask() == Health() and len(calls) > 1)
 
 
-def test_a_timeout_of_the_healthchecks_own_is_told_as_such():
+@pytest.mark.parametrize("error", [TimeoutError("mine"), SystemExit("mine")])
+def test_what_the_healthcheck_raises_is_told_as_such(error):
     def healthcheck():
-        raise TimeoutError("mine")
+        raise error
 
     check = health_check(healthcheck)
-    assert check.ask() == Health("Healthcheck failed: TimeoutError: mine")
+    assert check.ask() == Health(f"Healthcheck failed: {type(error).__name__}: mine")

@@ -51,6 +51,13 @@ def test_more_than_the_limit_is_refused(downloads, folder, httpserver):
         downloads.fetch("data:," + "x" * 11, folder / "x", downloads.new_transfer())
 
 
+def test_an_address_that_is_not_allowed_is_refused(folder, httpserver):
+    downloads = Downloads(WorkerConfig("predict.py"))
+    with pytest.raises(InputError, match="'localhost' is not reached for a caller"):
+        downloads.fetch(httpserver.url_for("/secret"), folder / "x", downloads.new_transfer())
+    assert not httpserver.log
+
+
 def test_eight_files_are_fetched_at_once(downloads, monkeypatch):
     gate, begun = threading.Event(), []
 

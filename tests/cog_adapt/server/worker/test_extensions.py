@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import re
 import textwrap
 from typing import Any
 from unittest.mock import Mock
@@ -78,28 +77,18 @@ class Holder:
             setattr(self, f"held{number}", each)
 
 
-@pytest.fixture
-def serve(tmp_path):
-    @contextlib.contextmanager
-    def serving(source):
-        (tmp_path / "predict.py").write_text(source)
-        (tmp_path / "cog.yaml").write_text("run: predict.py:Runner")
-        key, line = make_key("test", ("predict", "admin"))
-        (tmp_path / "keys").write_text(line)
-        variables = {"API_KEYS_FILE": str(tmp_path / "keys")}
-        with (
-            contextlib.chdir(tmp_path),
-            local_server("predict", variables) as server,
-            LocalClient(server.url, key, lambda: None) as client,
-        ):
-            client.wait_until_ready(60)
-            yield client
-
-    return serving
-
-
-def test_a_predictor_without_a_model_runner_is_seen_at_selftest_readiness_and_metrics(serve):
-    with serve(textwrap.dedent(SOURCE)) as client:
+def test_a_predictor_without_a_model_runner_is_seen_at_selftest_readiness_and_metrics(tmp_path):
+    (tmp_path / "predict.py").write_text(textwrap.dedent(SOURCE))
+    (tmp_path / "cog.yaml").write_text("run: predict.py:Runner")
+    key, line = make_key("test", ("predict", "admin"))
+    (tmp_path / "keys").write_text(line)
+    variables = {"API_KEYS_FILE": str(tmp_path / "keys")}
+    with (
+        contextlib.chdir(tmp_path),
+        local_server("predict", variables) as server,
+        LocalClient(server.url, key, lambda: None) as client,
+    ):
+        client.wait_until_ready(60)
         report = client.request("GET", "/selftest")
         assert (report.status_code, report.json()) == (200, {"passed": True, "by": "hand"})
         assert "\ncog_model_table_rows 3.0\n" in client.request("GET", "/metrics").text
@@ -111,17 +100,6 @@ def test_a_predictor_without_a_model_runner_is_seen_at_selftest_readiness_and_me
         numbers = client.request("GET", "/metrics").text
         assert "\ncog_model_table_rows 4.0\n" in numbers
         assert "\ncog_self_test_passed 0.0\n" in numbers
-
-
-def test_a_plain_predictor_is_left_alone(serve):
-    with serve("class Runner:\n    def run(self) -> str:\n        return ''\n") as client:
-        assert client.request("GET", "/selftest").status_code == 404
-        assert client.request("POST", "/selftest").status_code == 404
-        assert client.request("GET", "/readyz").status_code == 200
-        numbers = client.request("GET", "/metrics").text
-        assert re.findall("^(cog_model_.*(?<!_total)) ", numbers, re.MULTILINE) == [
-            "cog_model_process_memory_bytes"
-        ]
 
 
 class Keeping:

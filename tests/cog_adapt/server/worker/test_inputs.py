@@ -1,6 +1,5 @@
 """From the inputs of a request to the arguments of run()."""
 
-import os
 from pathlib import Path as PlainPath
 
 import cog
@@ -10,79 +9,6 @@ from cog import Input
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.loader import find_handler
 from cog_adapt.server.worker.inputs import InputReader
-
-SOURCE = """
-    from pathlib import Path as PlainPath
-    from typing import Any
-    import cog
-    from cog import Input
-
-    def shown(value):
-        if isinstance(value, list):
-            return [shown(item) for item in value]
-        if isinstance(value, PlainPath):
-            return [type(value).__name__, str(value), value.read_text()]
-        if hasattr(value, "read"):
-            return [value.name, value.read().decode()]
-        return repr(value)
-
-    class Runner:
-        def run(
-            self,
-            path: cog.Path | None = None,
-            plain: PlainPath | None = None,
-            paths: list[cog.Path] | None = None,
-            file: cog.File | None = None,
-            secret: cog.Secret | None = None,
-            number: int = Input(default=1, ge=0),
-            numbers: list[int] = [],
-            ratio: float = 0.5,
-            text: str = Input(default="t"),
-            maybe: int | None = Input(default=None),
-            fixed: cog.Path = Input(default="data:text/plain,fixed"),
-            fail: bool = False,
-        ) -> Any:
-            given = {name: value for name, value in locals().items() if name != "self"}
-            if fail:
-                raise ValueError(str(path))
-            return {name: shown(value) for name, value in given.items()}
-"""
-
-
-@pytest.fixture(scope="module")
-def model(launch):
-    return launch(SOURCE, egress_allow=("127.0.0.1",), user_agent="agent/1", max_file_bytes=10_000)
-
-
-def test_files_are_removed_after_a_failure_too(model):
-    reports = model.run(path="data:text/plain,x", fail=True)
-    path = reports.error.rpartition(" ")[2]
-    assert path.endswith("file.txt")
-    assert not os.path.exists(path)
-
-
-def test_an_address_that_is_not_allowed_is_refused(launch, httpserver):
-    model = launch(SOURCE)
-    httpserver.expect_request("/secret").respond_with_data("secret")
-    error = model.run(path=httpserver.url_for("/secret")).error
-    assert error.startswith("Input validation error: 'localhost' is not reached for a caller")
-    assert not httpserver.log
-
-
-def test_async_runs_get_their_files_too(launch, httpserver):
-    model = launch(
-        """
-        import cog
-
-        async def run(path: cog.Path) -> str:
-            return path.read_text()
-        """,
-        reference="predictor.py:run",
-        egress_allow=("127.0.0.1",),
-    )
-    httpserver.expect_request("/x").respond_with_data("content")
-    assert model.run(path=httpserver.url_for("/x")).output == "content"
-    assert model.run(path="/etc/passwd").error.startswith("Input validation error: input 'path'")
 
 
 def handle(

@@ -87,5 +87,6 @@ def test_it_cannot_be_closed(stream, sent):
     stream.close()
     assert not stream.closed
     assert not stream.buffer.closed
-    stream.buffer.write(b"still\n")
-    assert sent == [SetupLog("stdout", "still\n")]
+    stream.buffer.write("é\n".encode())
+    stream.writelines(["a\n", "b\n"])
+    assert "".join(each.data for each in sent) == "é\na\nb\n"

@@ -108,19 +108,6 @@ def test_a_key_that_json_lacks_is_refused():
         encode({(1, 2): 3})
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (float("-inf"), "-inf is no number of JSON; return a finite one, or None"),
-        ([1, "x", float("nan")], "nan is no number of JSON; return a finite one, or None"),
-    ],
-)
-def test_the_number_is_named(value, reason):
-    with pytest.raises(NumberError) as caught:
-        encode(value)
-    assert str(caught.value) == reason
-
-
 def test_keys_are_sorted():
     assert to_json({"b": {"d": 1, "c": 2}, "a": 1}, DataUrls()) == b'{"a":1,"b":{"c":2,"d":1}}'
 
@@ -128,9 +115,6 @@ def test_keys_are_sorted():
 @pytest.mark.parametrize(
     "value",
     [
-        b"x",
-        np.bool_(True),
-        object(),
         NOON.date(),
         decimal.Decimal(1),
         range(2),
@@ -143,11 +127,19 @@ def test_what_cog_does_not_take_is_refused(value):
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), [1.0, float("inf")], {"a": -np.inf}, np.array([np.nan]), (np.nan, "x")]
+    ("value", "shown"),
+    [
+        (float("-inf"), "-inf"),
+        ([1.0, float("inf")], "inf"),
+        ({"a": -np.inf}, "-inf"),
+        (np.array([np.nan]), "nan"),
+        ((np.nan, "x"), "nan"),
+    ],
 )
-def test_a_number_that_json_lacks_is_refused(value):
-    with pytest.raises(NumberError, match="is no number of JSON"):
+def test_a_number_that_json_lacks_is_refused_and_named(value, shown):
+    with pytest.raises(NumberError) as caught:
         encode(value)
+    assert str(caught.value) == f"{shown} is no number of JSON; return a finite one, or None"
 
 
 def test_half_a_character_is_refused():

@@ -75,13 +75,13 @@ def test_a_log_that_nobody_reads_ends_nothing(pipes):
         os.close(writer)
 
 
-@pytest.mark.parametrize("crash", [False, True])
-def test_raw_writes_and_programs_are_entries_also_of_a_process_that_crashes(tmp_path, crash):
+def test_raw_writes_and_programs_are_entries_also_of_a_process_that_crashes(tmp_path):
     (tmp_path / "raw.py").write_text(PREDICTOR)
     with serving("mirror", tmp_path, predict="raw.py:Predictor") as server:
-        server.request("POST", "/predictions", {"input": {"crash": crash}})
-        last = "half last words" if crash else "program"
-        wait_for(lambda: last in server.text() or None)
+        server.predict()
+        wait_for(lambda: "program" in server.text() or None)
+        server.predict(crash=True)
+        wait_for(lambda: "half last words" in server.text() or None)
         text = server.text()
     entries = [json.loads(line) for line in text.splitlines()]
     told = {each["event"]: each.get("source") for each in entries}

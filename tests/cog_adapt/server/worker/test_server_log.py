@@ -154,9 +154,9 @@ def test_every_line_of_a_servers_log_is_json_whatever_its_model_prints(tmp_path,
     with serving("mirror", tmp_path, predict="own.py:Predictor", until=until, env=variables) as one:
         if not fails:
             assert one.predict()["logs"] == "in a run\n"
+            shows_a_callers_mistake_no_path_and_the_operator_the_traceback(one)
         text = one.text()
-    lines = [json.loads(line) for line in one.text().splitlines()]
-    events = [line["event"] for line in lines]
+    events = [json.loads(line)["event"] for line in text.splitlines()]
     assert {"two", "lines", "no end", "key [redacted]"} <= set(events)
     bars = [event for event in events if "bar:" in event]
     assert [bar.partition("|")[0] for bar in bars] == ["plain bar: 100%", "transformers bar: 100%"]
@@ -165,20 +165,18 @@ def test_every_line_of_a_servers_log_is_json_whatever_its_model_prints(tmp_path,
     assert ("RuntimeError: no weights" in events) is bool(fails)
 
 
-def test_a_callers_mistake_shows_the_caller_no_path_and_the_operator_the_traceback(tmp_path):
-    (tmp_path / "own.py").write_text(PREDICTOR)
+def shows_a_callers_mistake_no_path_and_the_operator_the_traceback(server):
     said = "Refused: rank is 9; allowed: 1 to 8."
-    with serving("mirror", tmp_path, predict="own.py:Predictor") as server:
-        answer = server.predict(fails=True)
-        record = server.get(f"/predictions/{answer['id']}").text
-        events = [json.loads(line)["event"] for line in server.text().splitlines()]
+    answer = server.predict(fails=True)
+    record = server.get(f"/predictions/{answer['id']}").text
     assert answer["logs"] == f"in a run\n{said}\n"
     assert answer["error"] == f"Prediction failed: Prediction failed: {said}"
-    assert str(tmp_path) not in record
+    assert str(server.folder) not in record
     assert "Traceback" not in record
+    events = [json.loads(line)["event"] for line in server.text().splitlines()]
     begun = events.index(f"prediction {answer['id']} fails by a mistake of its caller:")
     assert events[begun + 1] == "Traceback (most recent call last):"
-    assert f'File "{tmp_path}/own.py", line' in "".join(events[begun:])
+    assert f'File "{server.folder}/own.py", line' in "".join(events[begun:])
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])

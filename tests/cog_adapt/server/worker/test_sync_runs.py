@@ -34,11 +34,6 @@ def model(launch):
     [
         ("raise KeyboardInterrupt", "Prediction failed: Prediction failed: KeyboardInterrupt: "),
         (
-            "out = (1 // 0 for _ in 'a')",
-            "Prediction failed: Generator iteration error: "
-            "ZeroDivisionError: integer division or modulo by zero",
-        ),
-        (
             "class Odd(Exception):\n def __str__(self): raise RuntimeError\nraise Odd",
             "Prediction failed: Prediction failed: Odd: <exception str() failed>",
         ),
@@ -60,29 +55,11 @@ def model(launch):
             "Prediction failed: Failed to serialize output item: "
             "TypeError: Object of type bytes is not JSON serializable",
         ),
-        (
-            "out = [float('nan')]",
-            "Prediction failed: Failed to parse output JSON: "
-            "nan is no number of JSON; return a finite one, or None",
-        ),
-        (
-            "out = cog.Path('/nowhere')",
-            "Prediction failed: Failed to process output: "
-            "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere'",
-        ),
     ],
 )
 def test_a_failure_is_told_in_coglets_words_and_the_next_run_succeeds(model, code, error):
     assert model.run(code=code).error == error
     assert model.run(code="out = 1").output == 1
-
-
-def test_the_traceback_is_in_the_logs_after_what_was_printed(model):
-    reports = model.run(code="print('before')\nraise ValueError('boom')")
-    assert reports.logs.startswith("before\nTraceback (most recent call last):\n")
-    assert reports.logs.endswith("ValueError: boom\n")
-    assert "server/worker" not in reports.logs
-    assert "Traceback" not in reports.error
 
 
 def test_a_lone_surrogate_is_printed_as_its_escape(model):
@@ -98,21 +75,6 @@ def test_the_users_processes_start_as_they_do_without_this_server(model):
 def test_a_progress_bar_is_seen_when_it_is_flushed(model):
     reports = model.run(code="print('50%', end='\\r', flush=True)\nout = [1]\nprint('100%')")
     assert [each.data for each in reports.reports if isinstance(each, Log)] == ["50%\r", "100%\n"]
-
-
-def test_what_a_thread_of_the_run_prints_belongs_to_the_run(model):
-    code = "t = threading.Thread(target=print, args=('from a thread',)); t.start(); t.join()"
-    assert model.run(code=code).logs == "from a thread\n"
-
-
-def test_bytes_are_captured_and_the_streams_look_like_files(model):
-    code = (
-        "sys.stdout.buffer.write('é\\n'.encode()); sys.stdout.writelines(['a\\n', 'b\\n'])\n"
-        "out = [sys.stdout.isatty(), sys.stdout.encoding, sys.stdout.fileno(), sys.stderr.fileno()]"
-    )
-    reports = model.run(code=code)
-    assert reports.logs == "é\na\nb\n"
-    assert reports.output == [False, "utf-8", 1, 2]
 
 
 def test_runs_have_one_thread_and_it_is_not_that_of_setup(model):
@@ -150,10 +112,17 @@ out = cog.current_scope().context
     assert reports.output == {"user": "x"}
 
 
-def test_many_outputs_arrive_whole_and_in_order(model):
-    reports = model.run(code="out = (print(n) or n for n in range(5000))")
-    assert reports.output == list(range(5000))
-    assert reports.logs == "".join(f"{n}\n" for n in range(5000))
+def test_a_program_that_the_model_starts_is_ended_by_the_usual_signals(model):
+    code = """
+import multiprocessing, subprocess, warnings
+warnings.simplefilter("ignore")
+one = multiprocessing.get_context("fork").Process(target=time.sleep, args=(100,))
+one.start(); one.terminate(); one.join(5)
+two = subprocess.Popen(["sleep", "100"])
+two.terminate(); two.wait(5)
+print(one.exitcode, two.returncode)
+"""
+    assert model.run(code=code).logs == "-15 -15\n"
 
 
 def test_a_fork_that_comes_out_of_the_run_ends(model):
