@@ -3,6 +3,8 @@
 Beside torch, rich, numpy and pytest some files need a library; without it they are left out.
 """
 
+import gc
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -44,3 +46,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def thawed() -> Iterator[None]:
+    """Let the collector see the globals of test modules, which a run of all tests freezes."""
+    was_frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()
+    yield
+    if was_frozen:
+        gc.freeze()

@@ -1,6 +1,5 @@
 """Of a tensor that an inference keeps, the call is named that made it, and it is kept as before."""
 
-import gc
 from typing import Any
 
 import pytest
@@ -108,16 +107,6 @@ WAYS = [
     in_a_global,
     through_a_view,
 ]
-
-
-@pytest.fixture
-def thawed():
-    """This module's globals, which a run of all tests freezes, are seen by the collector."""
-    was_frozen = gc.get_freeze_count() > 0
-    gc.unfreeze()
-    yield
-    if was_frozen:
-        gc.freeze()
 
 
 @pytest.fixture(params=WAYS, ids=lambda way: way.__name__)

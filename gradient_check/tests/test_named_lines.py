@@ -83,7 +83,11 @@ class WeightReplaced(Net):
         (WeightReplaced, "self.first.weight = nn.Parameter("),
     ],
 )
-def test_of_a_stale_forward_the_line_that_keeps_is_named(module: type[Net], line: str) -> None:
+def test_of_a_stale_forward_the_line_that_keeps_is_named(
+    request: pytest.FixtureRequest, module: type[Net], line: str
+) -> None:
+    if module is KeptInAGlobal:
+        request.getfixturevalue("thawed")
     BANK.clear()
     report = check_gradients(module(), X, squares, serve_mode="no_grad")
     found = [f.line or "" for f in report.findings if f.code == "stale-forward"]
