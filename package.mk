@@ -102,13 +102,13 @@ quality-others: $(ENV)  ## the same for pictures and numbers, 13 rows of 10 spli
 
 # Two at a time, the longest first, and each prints when it ends. Those of quality share files, so
 # they run in turn; accuracy fetches a package of Debian, so it runs before all others. What its tests
-# measure in a short form is left out.
+# measure in a short form is left out. One thread each: two of each would wait for one another.
 QUICK = quality scale first_hour overhead selftest_cost adaptation adaptation_steps health serving \
   capacity estimates bounded_rate stores known recovery
 
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
-	@$(MAKE) --jobs 2 --output-sync --no-print-directory $(QUICK:%=quick-%)
+	@OMP_NUM_THREADS=1 $(MAKE) --jobs 2 --output-sync --no-print-directory $(QUICK:%=quick-%)
 
 quick-quality: $(ENV)
 	@for each in texts left-out left-out-others others choice; do $(BIN)/python -m bench.quality $$each --quick || exit 1; done
