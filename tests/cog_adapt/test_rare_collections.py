@@ -36,7 +36,7 @@ def test_a_model_process_collects_rarely_until_it_is_ready(tmp_path):
     (tmp_path / "collecting.py").write_text(CODE)
     with serving("mirror", tmp_path, predict="collecting.py:Predictor") as server:
         at_import, in_setup, in_a_run = server.output()
-    assert at_import == in_setup == 50_000
+    assert at_import == in_setup == 5_000
     assert in_a_run == 700
 
 
