@@ -138,8 +138,8 @@ ray-bench: $(ENV)  ## under Ray beside peft by hand, and new servers' first answ
 container: $(ENV)  ## build the image and prove it in a real engine (Docker, or root on Debian; minutes)
 	@CONTAINER=1 $(BIN)/python -m pytest tests/cog_adapt/container
 
-faults: $(ENV)  ## the fault tests in their long form: kills, full disks, long queues
-	@FAULTS=full $(BIN)/python -m pytest tests/cog_adapt/faults
+faults: $(ENV)  ## the fault tests in their long form: kills, full disks, long queues, a cancel at every bytecode
+	@FAULTS=full $(BIN)/python -m pytest tests/cog_adapt/faults tests/cog_adapt/runner/test_cancel_at_every_bytecode.py
 
 # HAProxy and PostgreSQL come from Debian.
 storm: $(ENV)  ## 1,000 mixed requests at three servers that are killed in turn; writes docs/results (minutes)

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.attack.asking import document_of, row_of, send_json
 from bench.attack.watcher import watched
@@ -23,12 +23,16 @@ from cog_adapt.server.middleware.keys import make_key
 LIMIT_MS = 250.0  # of the 99th percentile of the other owner's predictions
 _DOOR = {"COG_PREDICT_TYPE_STUB": "bench/attack/timed.py:Timed"}
 _CONNECTIONS = 4  # of the owner that gives work
-_QUIET_SECONDS = 2.0
 _SHOWN = 3
 
 
-def measure_neighbours(seconds: float, kinds: dict[str, Round] = KINDS) -> list[dict[str, Any]]:
-    """Return a row without work and a row for each kind, each of so many seconds."""
+def measure_neighbours(
+    seconds: float, kinds: dict[str, Round] = KINDS, quiet: float = 2.0
+) -> list[dict[str, Any]]:
+    """Return a row without work and a row for each kind, each of so many seconds.
+
+    The `quiet` seconds pass before a row's first sample, and again before its first work.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         keys = {owner: make_key(owner, ("predict",)) for owner in ("ann", "bob")}
@@ -40,23 +44,31 @@ def measure_neighbours(seconds: float, kinds: dict[str, Round] = KINDS) -> list[
             address = server.url.removeprefix("http://")
             document_of(address, bob)
             send_json(address, ann, {"text": "warm", "labels": ["one", "two"]})
-            rows = [_measure(address, (ann, bob), "nothing", None, seconds)]
-            rows += _beside(address, (ann, bob), seconds, kinds, ticks)
+            spans = _Spans(quiet, seconds)
+            rows = [_measure(address, (ann, bob), "nothing", None, spans)]
+            rows += _beside(address, (ann, bob), spans, kinds, ticks)
         return rows
 
 
+class _Spans(NamedTuple):
+    """The seconds of a row without work, twice, and then with work."""
+
+    quiet: float
+    work: float
+
+
 def _beside(
-    address: str, keys: tuple[str, str], seconds: float, kinds: dict[str, Round], ticks: Path
+    address: str, keys: tuple[str, str], spans: _Spans, kinds: dict[str, Round], ticks: Path
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each kind of work."""
     for kind, ask in kinds.items():
         ticks.write_text("")
-        row = _measure(address, keys, kind, ask, seconds)
+        row = _measure(address, keys, kind, ask, spans)
         yield row | {"long ticks": _long_ticks(ticks)}
 
 
 def _measure(
-    address: str, keys: tuple[str, str], kind: str, ask: Round | None, seconds: float
+    address: str, keys: tuple[str, str], kind: str, ask: Round | None, spans: _Spans
 ) -> dict[str, Any]:
     """Time the second owner while the first one works."""
     answers: Counter[str] = Counter()
@@ -66,18 +78,18 @@ def _measure(
     if kind in PREPARED:
         for caller in callers:
             PREPARED[kind](caller)
-    time.sleep(_QUIET_SECONDS)
+    time.sleep(spans.quiet)
     with watched(address, keys[1]) as samples:
-        time.sleep(_QUIET_SECONDS)
+        time.sleep(spans.quiet)
         began = time.monotonic()
-        until = began + seconds
+        until = began + spans.work
         threads = [
             threading.Thread(target=_work, args=(caller, ask, numbers, until, answers))
             for caller in callers
         ]
         for thread in threads:
             thread.start()
-        time.sleep(seconds)
+        time.sleep(spans.work)
         ended = time.monotonic()
         for thread in threads:
             thread.join()

@@ -25,10 +25,11 @@ def thread_modes() -> dict[str, object]:
 
 def process_state() -> dict[str, object]:
     """What is kept once for all threads: random streams, defaults, global hooks."""
+    generator, words, *rest = np.random.get_state()
     return {
         "torch stream": torch.get_rng_state().numpy().tobytes(),
         "python stream": random.getstate(),
-        "numpy stream": str(np.random.get_state(legacy=False)["state"]),
+        "numpy stream": (generator, np.asarray(words).tobytes(), *rest),
         "dtype": torch.get_default_dtype(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "anomaly": torch.is_anomaly_enabled(),

@@ -96,7 +96,8 @@ def test_a_request_of_many_values_is_judged_by_its_first_ones():
             looked.append(len(self))
             return super().values()
 
-    rows = [Row(input="a", more=[0] * 2_000_000) for _ in range(400)]
+    many = [0] * 2_000_000
+    rows = [Row(input="a", more=many) for _ in range(400)]
     assert is_large(Request(("a",), examples=rows))
     assert len(looked) == 1
 

@@ -1,9 +1,6 @@
 """Where no keys are set, what cannot be undone is for callers on the server's own host alone."""
 
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -131,34 +128,32 @@ def test_a_proxy_that_says_nothing_is_known_by_its_version(version, code):
 
 
 SERVE = """
-from cog_adapt.server import main
 main.Server.run = lambda self, sockets: setattr(self, "started", True)
 main.serve(["--host", {host!r}])
 """
 
 
-def lines_of(tmp_path, host, **variables):
+@pytest.fixture
+def lines_of(start, tmp_path):
     """What a server that is to listen there writes first."""
-    stub = {"COG_PREDICT_TYPE_STUB": "x.py:X", "PORT": "0", "PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run(
-        [sys.executable, "-c", SERVE.format(host=host)],
-        cwd=tmp_path,
-        env={**os.environ, **stub, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return [line for line in done.stderr.splitlines() if "no API keys are set" in line]
+
+    def lines(host, **variables):
+        done = start(tmp_path, SERVE.format(host=host), **variables)
+        assert done.returncode == 0, done
+        return [line for line in done.stderr.splitlines() if "no API keys are set" in line]
+
+    return lines
 
 
 @pytest.mark.parametrize(("host", "strict"), [("0.0.0.0", ""), ("::", ""), ("0.0.0.0", "1")])
-def test_a_server_that_strangers_reach_says_so_once(tmp_path, host, strict):
-    (line,) = lines_of(tmp_path, host, STRICT_COG=strict)
+def test_a_server_that_strangers_reach_says_so_once(lines_of, host, strict):
+    (line,) = lines_of(host, STRICT_COG=strict)
     assert all(word in line for word in ("API_KEYS_FILE", "127.0.0.1", "warn"))
 
 
 @pytest.mark.parametrize(("host", "has_keys"), [("127.0.0.1", ""), ("::1", ""), ("0.0.0.0", "1")])
-def test_one_that_they_do_not_reach_or_that_has_keys_says_nothing(tmp_path, host, has_keys):
+def test_one_that_they_do_not_reach_or_that_has_keys_says_nothing(
+    lines_of, tmp_path, host, has_keys
+):
     (tmp_path / "keys").write_text("")
-    assert lines_of(tmp_path, host, **({"API_KEYS_FILE": "keys"} if has_keys else {})) == []
+    assert lines_of(host, **({"API_KEYS_FILE": "keys"} if has_keys else {})) == []

@@ -1,19 +1,13 @@
 """The link that a person may click."""
 
-import os
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import structlog
 
 from cog_adapt.server.process.links import log_playground, playground_url
 
-REPOSITORY = Path(__file__).parents[3]
 SERVE = """
-from cog_adapt.server import main
 main.Server.run = lambda self, sockets: setattr(self, "started", True)
 main.serve(["--host", "127.0.0.1"])
 """
@@ -44,28 +38,16 @@ def test_the_port_is_the_one_that_is_listened_on():
     assert [entry["url"] for entry in logs] == [f"http://127.0.0.1:{port}/playground"]
 
 
-def printed(script, folder, **variables):
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
-
-
 @pytest.mark.parametrize(("strict", "is_shown"), [("", True), ("0", True), ("1", False)])
-def test_a_server_shows_its_link_unless_it_is_strict(tmp_path, strict, is_shown):
-    variables = {"COG_PREDICT_TYPE_STUB": "x.py:X", "PORT": "0", "STRICT_COG": strict}
-    text = printed(SERVE, tmp_path, **variables)
-    assert ("/playground" in text) is is_shown
+def test_a_server_shows_its_link_unless_it_is_strict(start, tmp_path, strict, is_shown):
+    done = start(tmp_path, SERVE, STRICT_COG=strict)
+    assert done.returncode == 0, done
+    assert ("/playground" in done.stderr) is is_shown
 
 
 @pytest.mark.parametrize(("strict", "is_shown"), [("", True), ("1", False)])
-def test_make_serve_shows_it_before_anything_else(tmp_path, strict, is_shown):
-    text = printed(EXAMPLE, tmp_path, PORT="5001", STRICT_COG=strict)
-    assert ("open http://localhost:5001/playground in a browser, or paste:" in text) is is_shown
+def test_make_serve_shows_it_before_anything_else(start, tmp_path, strict, is_shown):
+    done = start(tmp_path, EXAMPLE, PORT="5001", STRICT_COG=strict)
+    assert done.returncode == 0, done
+    shown = "open http://localhost:5001/playground in a browser, or paste:" in done.stdout
+    assert shown is is_shown

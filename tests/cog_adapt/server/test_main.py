@@ -4,10 +4,7 @@ import argparse
 import asyncio
 import gc
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,19 +21,6 @@ from cog_adapt.server.worker.config import WorkerConfig
 from tests.cog_adapt.waiting import until
 
 REPOSITORY = Path(__file__).parents[3]
-
-
-def run(folder, *flags, **variables):
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **variables}
-    return subprocess.run(
-        [sys.executable, "-m", "server", *flags],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -126,8 +110,8 @@ def server(tmp_path, forced, launches):
     return make
 
 
-def test_the_help_names_the_flags_and_the_commands(tmp_path):
-    text = run(tmp_path, "--help").stdout
+def test_the_help_names_the_flags_and_the_commands(start, tmp_path):
+    text = start(tmp_path, "main.serve(['--help'], build)").stdout
     assert text.startswith("usage: python -m server ")
     for flag in ("--host", "--x-mode", "--upload-url", "--await-explicit-shutdown", "--threads"):
         assert flag in text
@@ -214,7 +198,6 @@ def test_what_stays_for_ever_is_frozen(server, monkeypatch):
 
 SHOWING = """
 import json, os, socket
-from cog_adapt.server import main
 def run(self, sockets):
     listener, = sockets
     options = listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
@@ -227,19 +210,13 @@ main.serve(["--host", "{host}"])
 
 
 @pytest.mark.parametrize(("host", "is_sixth"), [("127.0.0.1", False), ("::1", True)])
-def test_it_listens_on_either_family_with_the_variables_of_the_image(tmp_path, host, is_sixth):
+def test_it_listens_on_either_family_with_the_variables_of_the_image(
+    start, tmp_path, host, is_sixth
+):
     (tmp_path / "cog.yaml").write_text(
         "environment:\n  - TAKEN_ALREADY=file\n  - TAKEN_FROM_FILE=file\n"
     )
-    variables = {"COG_PREDICT_TYPE_STUB": "x.py:X", "PORT": "0", "PYTHONPATH": str(REPOSITORY)}
-    ended = subprocess.run(
-        [sys.executable, "-c", SHOWING.replace("{host}", host)],
-        cwd=tmp_path,
-        env={**os.environ, **variables, "TAKEN_ALREADY": "mine"},
-        stdout=subprocess.PIPE,
-        timeout=60,
-        check=False,
-    )
+    ended = start(tmp_path, SHOWING.replace("{host}", host), TAKEN_ALREADY="mine")
     assert json.loads(ended.stdout) == [is_sixth, True, ["mine", "file"]]
 
 
@@ -247,20 +224,11 @@ def test_it_listens_on_either_family_with_the_variables_of_the_image(tmp_path, h
     ("ended_by", "started", "code"),
     [(None, True, 0), (signal.SIGTERM, True, 0), (None, False, 1), (signal.SIGINT, True, -2)],
 )
-def test_the_exit_code_is_cogs(tmp_path, ended_by, started, code):
-    script = f"""
-from cog_adapt.server import main
+def test_the_exit_code_is_cogs(start, tmp_path, ended_by, started, code):
+    program = f"""
 def run(self, sockets):
     self.ended_by, self.started = {ended_by and int(ended_by)}, {started}
 main.Server.run = run
 main.serve(["--host", "127.0.0.1"])
 """
-    variables = {"COG_PREDICT_TYPE_STUB": "x.py:X", "PORT": "0", "PYTHONPATH": str(REPOSITORY)}
-    ended = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, **variables},
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == code
+    assert start(tmp_path, program).returncode == code

@@ -3,28 +3,23 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[3]
+from tests.cog_adapt.server.conftest import REPOSITORY
 
 
-def run(folder, *flags, **variables):
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **variables}
-    return subprocess.run(
-        [sys.executable, "-m", "server", *flags],
-        cwd=folder,
-        env=environment,
+def test_a_wrong_setting_ends_with_1_and_names_it(tmp_path):
+    variables = {"COG_PREDICT_TYPE_STUB": "predict.py", "MAX_QUEUE": "-1"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "server"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **variables},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-
-
-def test_a_wrong_setting_ends_with_1_and_names_it(tmp_path):
-    ended = run(tmp_path, COG_PREDICT_TYPE_STUB="predict.py", MAX_QUEUE="-1")
     assert ended.returncode == 1
     assert "MAX_QUEUE is '-1'" in ended.stderr
 
@@ -42,8 +37,10 @@ def test_a_wrong_setting_ends_with_1_and_names_it(tmp_path):
         ("CORS_ORIGINS", "example.com/path"),
     ],
 )
-def test_a_setting_that_cannot_be_used_ends_with_1_before_anything_is_loaded(tmp_path, name, value):
-    ended = run(tmp_path, COG_PREDICT_TYPE_STUB="predict.py", PORT="0", **{name: value})
+def test_a_setting_that_cannot_be_used_ends_with_1_before_anything_is_loaded(
+    start, tmp_path, name, value
+):
+    ended = start(tmp_path, "main.serve([], build)", **{name: value})
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].startswith("ERROR: ")
     assert name in ended.stderr

@@ -115,18 +115,16 @@ def test_a_port_in_use_is_one_sentence(show):
     ]
 
 
-def test_json_is_written_where_it_is_asked_for(show):
+@pytest.mark.parametrize("log_format", ["json", ""])
+def test_lines_for_developers_are_shown_where_they_are_asked_for(show, log_format):
+    with show(PLAIN, COG_LOG_LEVEL="debug", LOG_FORMAT=log_format) as (until, _):
+        shown = until("playground")
+    assert "startup" in shown
+
+
+def test_json_without_lines_for_developers_is_written_where_it_is_asked_for(show):
     with show(PLAIN, LOG_FORMAT="json") as (until, _):
         shown = until("playground")
     assert all(line.startswith("{") for line in shown.splitlines())
-
-
-@pytest.mark.parametrize("variables", [{"LOG_FORMAT": "json"}, {}])
-def test_lines_for_developers_are_left_out_unless_asked_for(show, variables):
-    with show(PLAIN, **variables) as (until, _):
-        shown = until("playground")
     assert "alembic" not in shown
     assert "uvicorn" not in shown
-    with show(PLAIN, COG_LOG_LEVEL="debug", **variables) as (until, _):
-        shown = until("playground")
-    assert "startup" in shown

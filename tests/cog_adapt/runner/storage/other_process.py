@@ -18,7 +18,8 @@ _SECONDS = 120
 
 def at_once(work: Callable[[Barrier, int], object], count: int = 2) -> None:
     """Run `work` in so many processes, which begin together; each gets its number."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # torch is imported once for all of them
     barrier = context.Barrier(count)
     processes = [
         context.Process(target=partial(work, barrier, number), daemon=True)
