@@ -10,7 +10,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 CONTRACT = "tests/cog_adapt/contract/"
-FOLDERS = ("tests/cog_adapt/replicate/",)
+FOLDERS = ("tests/cog_adapt/client/", "tests/cog_adapt/replicate/")
 _FLAVOURED = re.compile(r"\[(coglet|mirror-strict|mirror)\b")
 
 

@@ -61,7 +61,6 @@ PACKED = {
 SLEEPS = {
     "container/engine.py": "asks dockerd until it answers, and says what it wrote if it does not",
     "contract/predictors/actions.py": "a model whose work takes its time",
-    "contract/predictors/setups.py": "a model whose setup takes its time",
     "contract/predictors/streaming.py": "a model whose work takes its time",
     "contract/predictors/train.py": "a model whose work takes its time",
     "contract/servers.py": "coglet frees a slot after its answer and loses cancels: asks it again",

@@ -16,6 +16,7 @@ CONTRACT = "tests/cog_adapt/contract"
         (f"{CONTRACT}/test_health.py::test_b[mirror-strict-1]", f"{CONTRACT}/mirror-strict"),
         (f"{CONTRACT}/test_differences.py::test_c", f"{CONTRACT}/test_differences.py"),
         ("tests/cog_adapt/replicate/test_traps.py::test_d", "tests/cog_adapt/replicate/"),
+        ("tests/cog_adapt/client/test_runs.py::test_f", "tests/cog_adapt/client/"),
         ("tests/cog_adapt/test_streams.py::test_e[mirror]", "tests/cog_adapt/test_streams.py"),
     ],
 )

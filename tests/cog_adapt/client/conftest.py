@@ -72,16 +72,16 @@ ROWS = [{"text": "aa", "label": "low"}, {"text": "yy", "label": "high"}]
 OTHERS = [*ROWS, {"text": "bb", "label": "low"}]  # rows that no other test sends
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def folder(tmp_path_factory) -> Path:
     """The folder of the predictor."""
     return make_folder(tmp_path_factory.mktemp("letters"), PREDICTOR, TRAINING)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(folder) -> Iterator[LocalClient]:
     """The server; `Client(server.url, server.key)` is a client of it."""
-    variables = {"DEVICE": "cpu", "WEIGHTS_DIR": str(folder / "weights")}
+    variables = {"DEVICE": "cpu", "SELF_TEST": "off", "WEIGHTS_DIR": str(folder / "weights")}
     with contextlib.ExitStack() as stack:
         with contextlib.chdir(folder):
             local = stack.enter_context(local_server("predict", variables))
@@ -89,7 +89,7 @@ def server(folder) -> Iterator[LocalClient]:
         yield local
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def runs(server, folder):
     """Return a function that counts the runs of the predictor with a text."""
 

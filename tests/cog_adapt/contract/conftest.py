@@ -1,36 +1,24 @@
 """One run of every test for each flavour: coglet, the mirror with STRICT_COG=1, the mirror.
 
-`CONTRACT=coglet,mirror` in the environment picks flavours. Servers that hold no state of one
-test live as long as their flavour is being tested.
+Servers that hold no state of one test live as long as their flavour is being tested.
 """
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cog_adapt.contract.flavours import chosen
 from tests.cog_adapt.contract.receivers import Receiver
 from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.contract.serving import FLAVOURS, serving
 
-# coglet loses a cancel or a free slot by chance, the more so on a busy machine (see the table of
-# differences): what it does is looked at three times at most. The mirror has one chance.
-_BY_CHANCE = pytest.mark.flaky(reruns=2, reruns_delay=2)
-MOST_SERVERS = 8
-_CHOSEN = os.environ.get("CONTRACT", ",".join(FLAVOURS)).split(",")
+MOST_SERVERS = 12
 
 
-@pytest.fixture(
-    scope="session",
-    params=[
-        pytest.param(flavour, marks=_BY_CHANCE if flavour == "coglet" else ())
-        for flavour in FLAVOURS
-        if flavour in _CHOSEN
-    ],
-)
+@pytest.fixture(scope="session", params=chosen(FLAVOURS))
 def flavour(request) -> str:
     """Which server is tested."""
     return request.param
@@ -126,7 +114,44 @@ def trainer(shared) -> Server:
 @pytest.fixture
 def both(shared) -> Server:
     """A predictor with a training function beside it, in a server that predicts."""
-    return shared("train_both.py:Predictor", train="train.py:train")
+    return shared("train_both.py:Predictor", train="train.py:train", flags=("--x-mode", "predict"))
+
+
+@pytest.fixture(scope="session")
+def temporary(flavour, tmp_path_factory) -> Path:
+    """The temporary folder of one server."""
+    return Path(tmp_path_factory.mktemp("temporary"))
+
+
+@pytest.fixture
+def settled(shared, temporary) -> Server:
+    """As `actions`, with variables that name it, its folder and who sends."""
+    named = {"MINE": "seen", "COG_USER_AGENT": "mine/1", "WEBHOOK_AUTH_TOKEN": "token"}
+    return shared("actions.py:Predictor", env={**named, "TMPDIR": str(temporary)})
+
+
+@pytest.fixture
+def several(shared) -> Server:
+    """An asynchronous generator with two slots."""
+    return shared("async_streaming.py:Predictor", env={"COG_MAX_CONCURRENCY": "2"})
+
+
+@pytest.fixture
+def starting(shared) -> Server:
+    """A server whose setup does not end while it is looked at."""
+    return shared("setups.py:Slow", until="STARTING", env={"SETUP_SECONDS": "600"})
+
+
+@pytest.fixture
+def quick(shared) -> Server:
+    """A server whose setup ends at once, with an asynchronous healthcheck()."""
+    return shared("setups.py:Quick")
+
+
+@pytest.fixture
+def raising(shared) -> Server:
+    """A server whose setup has failed."""
+    return shared("setups.py:Raises", until="SETUP_FAILED")
 
 
 @pytest.fixture

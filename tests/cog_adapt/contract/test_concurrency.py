@@ -4,6 +4,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.cog_adapt.contract.differences import follows_cog
+from tests.cog_adapt.contract.flavours import STRICT_OR_NOT
 from tests.cog_adapt.waiting import wait_for
 
 
@@ -64,17 +65,18 @@ def test_setup_and_run_share_one_loop(concurrent):
     assert concurrent.output(action="same_loop") is True
 
 
+@STRICT_OR_NOT
 def test_a_synchronous_run_with_more_slots_does_not_set_up(launch):
     env = {"COG_MAX_CONCURRENCY": "2"}
     server = launch("functions.py:Plain", env=env, until="SETUP_FAILED")
     assert server.health()["setup"]["status"] == "failed"
 
 
-def test_async_generators_run_at_once_too(shared):
-    server = shared("async_streaming.py:Predictor", env={"COG_MAX_CONCURRENCY": "2"})
+def test_async_generators_run_at_once_too(several):
+    several.until_idle()
     body = {"input": {"seconds": 0.3}}
     began = time.monotonic()
-    answers = at_once(server, body, body)
+    answers = at_once(several, body, body)
     assert [answer.json()["output"] for answer in answers] == [["a", "b", "c"]] * 2
     assert time.monotonic() - began < 1.7
 

@@ -13,21 +13,20 @@ def mirror(flavour):
     return flavour
 
 
-@pytest.mark.parametrize("method", ["PUT", "POST"])
-def test_an_answer_under_a_clients_id_outlives_a_kill_right_after_it(
-    mirror, launch, tmp_path, method
-):
+def test_an_answer_under_a_clients_id_outlives_a_kill_right_after_it(mirror, launch, tmp_path):
     server = launch("actions.py:Predictor", folder=tmp_path)
-    for number in range(5):
-        path = f"/predictions/k{number}" if method == "PUT" else "/predictions"
-        body = {"input": {}, **({"id": f"k{number}"} if method == "POST" else {})}
-        assert server.request(method, path, body).json()["status"] == "succeeded"
-    os.kill(server.process.pid, signal.SIGKILL)
-    again = launch("actions.py:Predictor", folder=tmp_path)
-    for number in range(5):
-        assert again.get(f"/predictions/k{number}").json()["status"] == "succeeded"
-        answer = again.put(f"/predictions/k{number}", {"input": {}})
-        assert answer.headers["Idempotent-Replayed"] == "true"
+    for method in ("PUT", "POST"):
+        names = [f"{method}{number}" for number in range(5)]
+        for name in names:
+            path = f"/predictions/{name}" if method == "PUT" else "/predictions"
+            body = {"input": {}, **({"id": name} if method == "POST" else {})}
+            assert server.request(method, path, body).json()["status"] == "succeeded"
+        os.kill(server.process.pid, signal.SIGKILL)
+        server = launch("actions.py:Predictor", folder=tmp_path)
+        for name in names:
+            assert server.get(f"/predictions/{name}").json()["status"] == "succeeded"
+            answer = server.put(f"/predictions/{name}", {"input": {}})
+            assert answer.headers["Idempotent-Replayed"] == "true"
 
 
 @pytest.mark.parametrize("retries", [-1, 11])

@@ -7,40 +7,34 @@ from pathlib import Path
 
 import pytest
 
+from tests.cog_adapt.contract.flavours import STRICT_OR_NOT
 from tests.cog_adapt.contract.serving import environment_of
 from tests.cog_adapt.waiting import wait_until
 
 
-@pytest.mark.parametrize(
-    ("reference", "output"),
-    [
-        ("functions.py:shout", "T"),
-        ("functions.py:Plain", "plain t"),
-        ("functions.py:Predictor", "predictor t"),
-        ("functions.py", "runner t"),
-    ],
-)
-def test_references(launch, reference, output):
-    assert launch(reference).output() == output
+@STRICT_OR_NOT
+def test_a_function(launch):
+    """Threads are taken and ignored."""
+    assert launch("functions.py:shout", flags=("--threads", "4")).output() == "T"
 
 
 @pytest.mark.parametrize(
-    ("weights", "given"),
+    ("reference", "weights", "output"),
     [
-        (None, ["NoneType", None]),
-        ("", ["NoneType", None]),
-        ("/some/where", ["str", "/some/where"]),
-        ("https://weights.example/w.tar", ["str", "https://weights.example/w.tar"]),
+        ("functions.py:Plain", None, "plain t NoneType None"),
+        ("functions.py:Predictor", "", "predictor t NoneType None"),
+        ("functions.py", "/some/where", "runner t str /some/where"),
+        ("functions.py:Plain", "https://w.example/w.tar", "plain t str https://w.example/w.tar"),
     ],
 )
-def test_weights(launch, weights, given):
+@STRICT_OR_NOT
+def test_references_and_weights(launch, reference, weights, output):
     env = {} if weights is None else {"COG_WEIGHTS": weights}
-    assert launch("weights.py:Predictor", env=env).output() == given
+    assert launch(reference, env=env).output() == output
 
 
-def test_run_sees_the_environment(shared):
-    server = shared("actions.py:Predictor", env={"MINE": "seen"})
-    assert server.output(action="environment", text="MINE") == "seen"
+def test_run_sees_the_environment(settled):
+    assert settled.output(action="environment", text="MINE") == "seen"
 
 
 def run(flavour, *flags, folder, **env):
@@ -60,6 +54,7 @@ def run(flavour, *flags, folder, **env):
     ("flags", "variable"),
     [((), "COG_PREDICT_TYPE_STUB"), (("--x-mode", "train"), "COG_TRAIN_TYPE_STUB")],
 )
+@STRICT_OR_NOT
 def test_no_reference(flavour, tmp_path, flags, variable):
     ended = run(flavour, "--host", "127.0.0.1", *flags, folder=tmp_path)
     assert ended.returncode == 1
@@ -67,19 +62,18 @@ def test_no_reference(flavour, tmp_path, flags, variable):
     assert "Traceback" not in ended.stderr
 
 
+@STRICT_OR_NOT
 def test_a_mode_that_does_not_exist(flavour, tmp_path):
     assert run(flavour, "--x-mode", "dream", folder=tmp_path).returncode == 2
 
 
+@STRICT_OR_NOT
 def test_the_version(flavour, tmp_path):
     ended = run(flavour, "--version", folder=tmp_path)
     assert (ended.returncode, "0.23.1" in ended.stdout) == (0, True)
 
 
-def test_threads_are_taken_and_ignored(launch):
-    assert launch("functions.py:shout", flags=("--threads", "4")).output() == "T"
-
-
+@STRICT_OR_NOT
 def test_a_port_that_is_taken(flavour, tmp_path):
     (tmp_path / "predict.py").write_text("def run(text: str = 't') -> str:\n    return text\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -91,23 +85,20 @@ def test_a_port_that_is_taken(flavour, tmp_path):
     assert flavour == "coglet" or f"port {port} cannot be listened on" in ended.stderr
 
 
-def test_kubernetes_is_told(launch, tmp_path):
-    """The file is at a fixed place, so that only its presence is looked at."""
-    ready = Path("/var/run/cog/ready")
-    ready.unlink(missing_ok=True)
-    server = launch("functions.py:shout", env={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert server.health()["status"] == "READY"
-    assert ready.exists()
-    ready.unlink()
+@STRICT_OR_NOT
+def test_kubernetes_is_told(launch, flavour):
+    """The mirror tells without a question; what an earlier process left says nothing about it.
 
-
-def test_kubernetes_is_told_without_a_question(launch, flavour):
-    """What an earlier process of the container left says nothing about this one."""
-    ready = Path("/var/run/cog/ready")
+    The file is at a fixed place, so that only its presence is looked at.
+    """
+    ready, env = Path("/var/run/cog/ready"), {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     ready.parent.mkdir(parents=True, exist_ok=True)
-    ready.touch()
-    launch("setups.py:Slow", env={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, until=None)
-    if flavour != "coglet":
+    if flavour == "coglet":
+        ready.unlink(missing_ok=True)
+        launch("functions.py:shout", env=env)
+    else:
+        ready.touch()
+        launch("setups.py:Slow", env=env, until=None)
         wait_until(lambda: not ready.exists())
     wait_until(ready.exists)
     ready.unlink()

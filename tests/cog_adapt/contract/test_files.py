@@ -95,9 +95,8 @@ def test_what_is_no_file_fails_the_prediction(actions, url):
     assert body["error"].startswith("Input validation error: ")
 
 
-def test_the_user_agent_can_be_set(shared, receiver):
-    server = shared("actions.py:Predictor", env={"COG_USER_AGENT": "mine/1"})
-    read(server, receiver.answer("/x.txt", Answer(body=b"x")))
+def test_the_user_agent_can_be_set(settled, receiver):
+    read(settled, receiver.answer("/x.txt", Answer(body=b"x")))
     assert receiver.requests[0].headers["user-agent"] == "mine/1"
 
 
@@ -203,15 +202,9 @@ def test_no_file_where_one_is_put_out(actions, text):
     assert status == expect(actions, coglet="succeeded", mirror="failed", because="missing-output")
 
 
-@pytest.fixture(scope="session")
-def temporary(flavour, tmp_path_factory):
-    return tmp_path_factory.mktemp("temporary")
-
-
 @pytest.mark.parametrize("text", ["file", "files", "open file", "file in dict"])
-def test_output_files_that_a_run_made_in_the_temporary_folder(shared, temporary, text):
-    server = shared("actions.py:Predictor", env={"TMPDIR": str(temporary)})
+def test_output_files_that_a_run_made_in_the_temporary_folder(settled, temporary, text):
     before = set(temporary.glob("*.*"))
-    server.output(action="output", text=text)
-    stay = expect(server, coglet=True, mirror=False, because="output-files")
+    settled.output(action="output", text=text)
+    stay = expect(settled, coglet=True, mirror=False, because="output-files")
     assert bool(set(temporary.glob("*.*")) - before) is stay

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.cog_adapt.contract.differences import expect, follows_cog
+from tests.cog_adapt.contract.flavours import STRICT_OR_NOT
 from tests.cog_adapt.waiting import wait_for
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(\d{3})?\+00:00")
@@ -40,11 +41,11 @@ def test_setup_logs(actions):
     assert f"{prefix}warming" in logs
 
 
-def test_the_last_lines_of_a_fast_setup(launch):
-    server = launch("setups.py:Quick")
-    if follows_cog(server, because="setup-logs"):
+@STRICT_OR_NOT
+def test_the_last_lines_of_a_fast_setup(quick):
+    if follows_cog(quick, because="setup-logs"):
         pytest.skip("coglet loses them, by chance")
-    assert server.health()["setup"]["logs"] == "first line\nlast words"
+    assert quick.health()["setup"]["logs"] == "first line\nlast words"
 
 
 def test_busy_while_the_slot_is_taken(actions):
@@ -55,27 +56,14 @@ def test_busy_while_the_slot_is_taken(actions):
     actions.until_idle()
 
 
-def test_health_while_it_starts(launch):
-    server = launch("setups.py:Slow", until="STARTING")
-    health = server.health()
+def test_health_while_it_starts(starting):
+    health = starting.health()
     assert health["status"] == "STARTING"
     assert health["setup"]["status"] == "starting"
     assert "completed_at" not in health["setup"]
 
 
-@pytest.mark.parametrize(
-    ("reference", "cause"),
-    [
-        ("setups.py:Raises", "RuntimeError: no weights"),
-        ("setups.py:Exits", "SystemExit: 3"),
-        ("setups.py:Missing", "Missing"),
-        ("setups.py:Both", "predict"),
-        ("broken.py:Predictor", "No module named 'no_such_module_at_all'"),
-        ("nofile.py:Predictor", "nofile.py"),
-    ],
-)
-def test_a_setup_that_fails(shared, reference, cause):
-    server = shared(reference, until="SETUP_FAILED", schema=False)
+def assert_setup_failed(server, cause):
     health = server.health()
     assert health["setup"]["status"] == "failed"
     assert MOMENT.fullmatch(health["setup"]["completed_at"])
@@ -84,13 +72,29 @@ def test_a_setup_that_fails(shared, reference, cause):
     assert server.process.poll() is None
 
 
-def test_the_logs_of_a_setup_that_failed(shared):
-    server = shared("setups.py:Raises", until="SETUP_FAILED", schema=False)
-    logs = server.health()["setup"]["logs"]
+@pytest.mark.parametrize(
+    ("reference", "cause"),
+    [
+        ("setups.py:Exits", "SystemExit: 3"),
+        ("setups.py:Missing", "Missing"),
+        ("setups.py:Both", "predict"),
+        ("broken.py:Predictor", "No module named 'no_such_module_at_all'"),
+        ("nofile.py:Predictor", "nofile.py"),
+    ],
+)
+@STRICT_OR_NOT
+def test_a_setup_that_fails(launch, reference, cause):
+    assert_setup_failed(launch(reference, until="SETUP_FAILED", schema=False), cause)
+
+
+def test_the_logs_of_a_setup_that_failed(raising):
+    assert_setup_failed(raising, "RuntimeError: no weights")
+    logs = raising.health()["setup"]["logs"]
     complete = "before the end\n" in logs and "Traceback (most recent call last)" in logs
-    assert complete == expect(server, coglet=False, mirror=True, because="setup-failure-logs")
+    assert complete == expect(raising, coglet=False, mirror=True, because="setup-failure-logs")
 
 
+@STRICT_OR_NOT
 def test_a_process_that_dies_in_setup(launch):
     server = launch("setups.py:Dies", until="up", env={"MAX_CRASHES": "2"})
     final = expect(server, coglet="SETUP_FAILED", mirror="DEFUNCT", because="defunct")
@@ -99,6 +103,7 @@ def test_a_process_that_dies_in_setup(launch):
     assert health["setup"]["status"] == "failed"
 
 
+@STRICT_OR_NOT
 def test_a_setup_that_takes_too_long(launch):
     server = launch("setups.py:Slow", until="STARTING", env={"COG_SETUP_TIMEOUT": "1"})
     failed = wait_for(lambda: (h := server.health())["status"] == "SETUP_FAILED" and h or None)
@@ -125,6 +130,7 @@ def healthy(shared):
 
 
 @pytest.mark.parametrize("word", sorted(HEALTHY))
+@STRICT_OR_NOT
 def test_a_model_that_is_well(healthy, word):
     (healthy.folder / "health").write_text(word)
     health = healthy.health()
@@ -133,6 +139,7 @@ def test_a_model_that_is_well(healthy, word):
 
 
 @pytest.mark.parametrize("word", sorted(COMPLAINTS))
+@STRICT_OR_NOT
 def test_a_model_that_is_ill(healthy, word):
     (healthy.folder / "health").write_text(word)
     response = healthy.get("/health-check")
@@ -142,6 +149,7 @@ def test_a_model_that_is_ill(healthy, word):
     assert healthy.post("/predictions", {}).json()["status"] == "succeeded"
 
 
+@STRICT_OR_NOT
 def test_an_ill_model_is_unhealthy_while_busy(healthy):
     healthy.until_idle()
     (healthy.folder / "health").write_text("false")
@@ -152,6 +160,7 @@ def test_an_ill_model_is_unhealthy_while_busy(healthy):
     healthy.until_idle()
 
 
+@STRICT_OR_NOT
 def test_a_healthcheck_that_takes_too_long(healthy):
     (healthy.folder / "health").write_text("sleep 5.5")
     health = healthy.health()
@@ -163,6 +172,7 @@ def test_a_healthcheck_that_takes_too_long(healthy):
     wait_for(lambda: healthy.health()["status"] == "READY" or None)
 
 
+@STRICT_OR_NOT
 def test_who_asks_at_once_shares_one_healthcheck(healthy):
     (healthy.folder / "health").write_text("sleep 0.7")
     calls = healthy.folder / "calls"
@@ -173,21 +183,21 @@ def test_who_asks_at_once_shares_one_healthcheck(healthy):
     assert calls.read_text() == "x"
 
 
-def test_an_async_healthcheck(launch):
-    server = launch("async_healthy.py:Predictor")
-    assert server.health()["status"] == "READY"
-    (server.folder / "ill").touch()
-    assert server.health()["user_healthcheck_error"] == COMPLAINTS["false"]
+@STRICT_OR_NOT
+def test_an_async_healthcheck(quick):
+    assert quick.health()["status"] == "READY"
+    (quick.folder / "ill").touch()
+    assert quick.health()["user_healthcheck_error"] == COMPLAINTS["false"]
+    (quick.folder / "ill").unlink()
 
 
-@pytest.mark.parametrize("reference", ["actions.py:Predictor", "asynchronous.py:Predictor"])
-def test_a_model_process_that_dies(launch, reference):
-    server = launch(reference)
-    body = server.predict(action="die")
-    assert body["status"] == "failed"
-    assert body["error"].startswith("Worker crashed")
-    exact = body["error"] == "Worker crashed"
-    assert exact == expect(server, coglet=True, mirror=False, because="crash-cause")
+def assert_crashed(server, *ends):
+    """Each of these says so, and the server goes on as its flavour does."""
+    for end in ends:
+        assert end["status"] == "failed"
+        assert end["error"].startswith("Worker crashed")
+        exact = end["error"] == "Worker crashed"
+        assert exact == expect(server, coglet=True, mirror=False, because="crash-cause")
     assert server.process.poll() is None
     if follows_cog(server, because="defunct"):
         wait_for(lambda: server.health()["status"] == "UNHEALTHY" or None)
@@ -197,12 +207,20 @@ def test_a_model_process_that_dies(launch, reference):
         assert server.output() == "hello"
 
 
+@STRICT_OR_NOT
+def test_a_model_process_that_dies(launch, receiver):
+    server = launch("actions.py:Predictor")
+    body = {"input": {"action": "die"}, "webhook": f"{receiver.url}/hook"}
+    answer = server.request("POST", "/predictions", body).json()
+    assert_crashed(server, answer, receiver.final())
+
+
+@STRICT_OR_NOT
 def test_who_runs_when_the_process_dies_fails_too(launch):
     server = launch("asynchronous.py:Predictor", env={"COG_MAX_CONCURRENCY": "2"})
     with ThreadPoolExecutor(1) as pool:
         with server.beginning():
             other = pool.submit(server.predict, action="sleep", seconds=30.0)
-        server.request("POST", "/predictions", {"input": {"action": "die"}})
-        body = other.result(10)
-    assert (body["status"], body["error"][:14]) == ("failed", "Worker crashed")
-    assert body["metrics"]["own"] == "hello"
+        first, second = server.predict(action="die"), other.result(10)
+    assert_crashed(server, first, second)
+    assert second["metrics"]["own"] == "hello"

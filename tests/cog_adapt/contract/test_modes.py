@@ -149,12 +149,11 @@ def test_other_accepts_get_json(streaming, accept):
     assert response.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("reference", ["setups.py:Slow", "setups.py:Raises"])
-def test_before_setup_has_succeeded_it_is_503(launch, reference):
-    until = "STARTING" if reference.endswith("Slow") else "SETUP_FAILED"
-    server = launch(reference, until=until)
-    answer = NOT_READY
-    if until == "SETUP_FAILED":
+@pytest.mark.parametrize("state", ["starting", "failed"])
+def test_before_setup_has_succeeded_it_is_503(starting, raising, state):
+    server, answer = starting, NOT_READY
+    if state == "failed":
+        server = raising
         answer = expect(server, coglet=NOT_READY, mirror=SETUP_FAILED, because="setup-failed")
     for method, path in [("POST", "/predictions"), ("PUT", "/predictions/x")]:
         bodies: list[Any] = [{}, {"input": {"text": 5}}, {"input": []}]

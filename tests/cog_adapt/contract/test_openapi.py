@@ -207,7 +207,7 @@ def test_required_inputs(inputs, actions):
     assert "required" not in component(actions, "Input")
 
 
-def test_outputs(streaming, iterating, shared):
+def test_outputs(streaming, iterating, several):
     assert component(streaming, "Output") == {
         "title": "Output",
         "type": "array",
@@ -221,8 +221,7 @@ def test_outputs(streaming, iterating, shared):
         "items": {"type": "string", "format": "uri"},
         "x-cog-array-type": "iterator",
     }
-    server = shared("async_streaming.py:Predictor")
-    assert component(server, "Output")["x-cog-array-display"] == "concatenate"
+    assert component(several, "Output")["x-cog-array-display"] == "concatenate"
 
 
 def test_the_output_of_a_training(trainer):

@@ -56,8 +56,8 @@ def wait_until_ready(server, key="ada-key"):
     wait_for(look, 60)
 
 
-def run(server, path, context, headers):
-    body = b'{"input":{},"context":%s}' % context
+def run(server, path, context, headers, inputs=b"{}"):
+    body = b'{"input":%s,"context":%s}' % (inputs, context)
     status, _, answer = server.raw("POST", path, body, JSON | headers)
     return status, json.loads(answer)
 
@@ -103,10 +103,10 @@ def test_what_is_no_string_is_refused(owned, context):
 
 
 @pytest.mark.parametrize("context", FORGERIES)
-def test_without_keys_the_context_is_the_callers_but_for_that_key(shared, context):
-    server = shared("owner.py:Predictor", train="owner.py:train")
-    _, answer = run(server, "/predictions", context, {})
-    if expect(server, coglet=False, mirror=True, because="owner"):
+def test_without_keys_the_context_is_the_callers_but_for_that_key(actions, context):
+    actions.until_idle()
+    _, answer = run(actions, "/predictions", context, {}, b'{"action":"context"}')
+    if expect(actions, coglet=False, mirror=True, because="owner"):
         assert answer["output"] == {"a": "1"}
     else:
         assert answer["output"].keys() == {"a", OWNER_KEY}

@@ -252,7 +252,7 @@ def test_an_id_that_is_no_utf8_is_400(actions):
     assert answer[0] in (expect(actions, coglet=400, mirror=422, because="odd-ids"), 400)
 
 
-def test_an_id_makes_no_folders_elsewhere(launch, tmp_path):
+def test_an_id_makes_no_folders_elsewhere_and_takes_no_slot(launch, tmp_path):
     folder = tmp_path / "server"
     folder.mkdir()
     server = launch("actions.py:Predictor", folder=folder)
@@ -260,10 +260,7 @@ def test_an_id_makes_no_folders_elsewhere(launch, tmp_path):
     server.request("POST", "/predictions", {"id": name})
     escaped = expect(server, coglet=True, mirror=False, because="id-in-paths")
     assert (tmp_path / "escaped").exists() == escaped
-
-
-def test_a_long_id_takes_no_slot(launch):
-    server = launch("actions.py:Predictor")
+    server.until_idle()
     server.request("POST", "/predictions", {"id": "a" * 300})
     server.request("POST", "/predictions", {"id": "\x00"})
     status = server.post("/predictions", {}).status_code

@@ -40,8 +40,8 @@ def test_a_concatenated_iterator_is_a_list_too(streaming):
     assert streaming.output() == ["a", "b", "c"]
 
 
-def test_an_async_generator_is_a_list_too(shared):
-    assert shared("async_streaming.py:Predictor").output() == ["a", "b", "c"]
+def test_an_async_generator_is_a_list_too(several):
+    assert several.output() == ["a", "b", "c"]
 
 
 def test_a_stream_in_its_bytes(streaming):
@@ -143,12 +143,11 @@ def test_events_come_as_they_happen(streaming):
     assert times[1] - times[0] > 0.3
 
 
-def test_async_generators_stream_as_they_yield(shared):
-    server = shared("async_streaming.py:Predictor")
-    with server.open_stream("/predictions", {"input": {"words": "a b", "seconds": 0.6}}) as r:
+def test_async_generators_stream_as_they_yield(several):
+    with several.open_stream("/predictions", {"input": {"words": "a b", "seconds": 0.6}}) as r:
         times = [time.monotonic() for event in events(r) if event.event == "output"]
     live = times[1] - times[0] > 0.3
-    assert live == expect(server, coglet=False, mirror=True, because="async-generators")
+    assert live == expect(several, coglet=False, mirror=True, because="async-generators")
 
 
 def test_no_stream_without_the_decorator(iterating, actions):

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.cog_adapt.contract.differences import expect, follows_cog
+from tests.cog_adapt.contract.flavours import STRICT_OR_NOT
 from tests.cog_adapt.contract.serving import wait_until
 from tests.cog_adapt.waiting import wait_for
 
@@ -51,8 +52,8 @@ def test_a_training_that_fails(trainer):
 
 
 @pytest.mark.parametrize("which", ["train", "predict"])
-def test_inputs_are_checked(shared, which):
-    server = shared("train_both.py:Predictor", train="train.py:train", flags=("--x-mode", which))
+def test_inputs_are_checked(trainer, both, which):
+    server = {"train": trainer, "predict": both}[which]
     response = server.request("POST", "/trainings", {"input": {"steps": "x"}})
     assert (response.status_code, response.json()["detail"]) == (
         422,
@@ -149,6 +150,7 @@ def test_predictions_in_train_mode(trainer):
         )
 
 
+@STRICT_OR_NOT
 def test_a_class_with_run_and_train(launch):
     server = launch(
         "train_both.py:Predictor", train="train.py:Trainer", flags=("--x-mode", "train")
@@ -156,6 +158,7 @@ def test_a_class_with_run_and_train(launch):
     assert train(server, name="n")["output"] == "set up n 1"
 
 
+@STRICT_OR_NOT
 def test_a_class_with_train_alone(launch):
     server = launch(
         "train_both.py:Predictor",

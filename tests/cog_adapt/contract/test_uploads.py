@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cog_adapt.contract.differences import follows_cog
+from tests.cog_adapt.contract.flavours import STRICT_OR_NOT
 from tests.cog_adapt.contract.receivers import Answer, Receiver
 
 
@@ -91,6 +92,7 @@ def test_what_is_no_file_is_not_uploaded(uploading, bucket):
     assert bucket.requests == []
 
 
+@STRICT_OR_NOT
 def test_a_slash_at_the_end_of_the_url(launch, bucket):
     bucket.requests.clear()
     server = launch("actions.py:Predictor", flags=("--upload-url", f"{bucket.url}/up/"))

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ KEYS = {
     "eve-key": "eve admin",
 }
 ADA, BOB, EVE = ({"Authorization": f"Bearer {key}"} for key in KEYS)
+ROWS = json.dumps([{"text": "aa", "label": "low"}, {"text": "yy", "label": "high"}])
 SECRET = "whsec_" + "a2tr" * 8
 CODE = """
     import time

@@ -1,19 +1,11 @@
 """Trainings by Replicate's API: the destination names the adapter, which a version can name."""
 
-import json
-import os
-import signal
-from functools import partial
-
 import pytest
 from replicate.client import Client
 
-from tests.cog_adapt.contract.serving import free_port
 from tests.cog_adapt.replicate.packages import javascript_answers, python2_answers
-from tests.cog_adapt.replicate.site import ADA, BOB, LEARNER, site
+from tests.cog_adapt.replicate.site import ADA, BOB, ROWS
 from tests.cog_adapt.waiting import wait_for
-
-ROWS = json.dumps([{"text": "aa", "label": "low"}, {"text": "yy", "label": "high"}])
 
 
 @pytest.fixture(scope="module")
@@ -115,24 +107,17 @@ def test_the_newer_clients_train_too(learner, answers, calls, name):
     }
 
 
-def test_the_destination_names_the_adapter_of_a_training_that_outlives_its_server(tmp_path):
-    port, body = free_port(), {"input": {"examples": ROWS, "seconds": 1}, "retries": 1}
-    again = partial(site, tmp_path, LEARNER, "Learner", port=port, is_alone=True, SELF_TEST="off")
-    with again() as first:
-        version = first.get("/v1/models/a/b", headers=ADA).json()["latest_version"]["id"]
-        path = f"/v1/models/a/b/versions/{version}/trainings"
-        made = first.post(path, body | {"destination": "ada/kept"}, headers=ADA).json()
-        os.kill(first.process.pid, signal.SIGKILL)
-    with again() as second:
+def test_the_destination_names_the_adapter_of_a_training_that_outlives_its_server(restarted):
+    server, name = restarted
 
-        def ended():
-            seen = second.get(f"/v1/trainings/{made['id']}", headers=ADA).json()
-            return seen if seen["completed_at"] else None
+    def ended():
+        seen = server.get(f"/v1/trainings/{name}", headers=ADA).json()
+        return seen if seen["completed_at"] else None
 
-        seen = wait_for(ended, 120)
-        assert seen["status"] == "succeeded", seen
-        named = second.get("/adapters/kept", headers=ADA).json()
-        assert seen["output"]["version"] == f"ada/kept:{named['id']}"
-        second.request("PATCH", f"/adapters/{named['id']}", {"name": "mine"}, headers=ADA)
-        assert ended()["status"] == "succeeded"
-        assert second.get("/adapters/mine", headers=ADA).json()["id"] == named["id"]
+    seen = wait_for(ended, 120)
+    assert seen["status"] == "succeeded", seen
+    named = server.get("/adapters/kept", headers=ADA).json()
+    assert seen["output"]["version"] == f"ada/kept:{named['id']}"
+    server.request("PATCH", f"/adapters/{named['id']}", {"name": "mine"}, headers=ADA)
+    assert ended()["status"] == "succeeded"
+    assert server.get("/adapters/mine", headers=ADA).json()["id"] == named["id"]

@@ -1,22 +1,30 @@
-"""A plain function, a plain class, and names that are found without being given."""
+"""A plain function, plain classes with setup(weights), and names that are found by themselves."""
+# ruff: noqa: UP045 - written as users write them
 
-from cog import Input
+from typing import Optional
+
+from cog import Input, Path
 
 
 def shout(text: str = Input(default="t")) -> str:
     return text.upper()
 
 
-class Plain:
+class _Weighed:
+    def setup(self, weights: Optional[Path] = None) -> None:
+        self.weights = f"{type(weights).__name__} {weights}"
+
+
+class Plain(_Weighed):
     def predict(self, text: str = "t") -> str:
-        return f"plain {text}"
+        return f"plain {text} {self.weights}"
 
 
-class Runner:
+class Runner(_Weighed):
     def run(self, text: str = "t") -> str:
-        return f"runner {text}"
+        return f"runner {text} {self.weights}"
 
 
-class Predictor:
+class Predictor(_Weighed):
     def run(self, text: str = "t") -> str:
-        return f"predictor {text}"
+        return f"predictor {text} {self.weights}"

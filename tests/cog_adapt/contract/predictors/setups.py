@@ -4,6 +4,7 @@
 import os
 import sys
 import time
+from pathlib import Path
 
 from cog import BaseRunner
 
@@ -32,13 +33,19 @@ class Dies(_Sound):
 class Slow(_Sound):
     def setup(self) -> None:
         print("slowly", flush=True)
-        time.sleep(4)
+        time.sleep(float(os.environ.get("SETUP_SECONDS", "4")))
 
 
-class Quick(_Sound):
+class Quick(BaseRunner):
     def setup(self) -> None:
         print("first line")
         print("last words", end="")
+
+    async def healthcheck(self) -> bool:
+        return not Path("ill").exists()
+
+    async def run(self, text: str = "t") -> str:
+        return text
 
 
 class Both(BaseRunner):
