@@ -141,7 +141,7 @@ def test_the_adapter_of_an_answer_is_found_at_the_other_server(servers):
 def test_a_server_with_a_folder_of_its_own_names_another_and_ends(servers, tmp_path):
     here, _ = servers
     if here.database is None:
-        pytest.skip("servers of one SQLite are on one machine, and have one folder by default")
+        pytest.skip("servers of one SQLite may have folders of their own")
     env = {"WEIGHTS_DIR": str(tmp_path), "DATABASE_URL": here.database} | keys_of(here.folder)
     with start(here.folder, env, until=None) as stranger:
         assert stranger.process.wait(120) == 1
