@@ -75,6 +75,8 @@ def made(start, tmp_path_factory):
             server.get(f"{path}/download?format={form}", headers=ADA)
             for form in ("safetensors", "peft")
         ]
+        forgotten = predict(server, ADA, examples=TICKETS.read_text(), method="lora", steps=1)
+        answer = server.request("DELETE", f"/predictions/{forgotten['id']}", headers=ADA)
     return SimpleNamespace(
         id=made["adapter"],
         path=path,
@@ -84,16 +86,14 @@ def made(start, tmp_path_factory):
         by_name=by_name,
         of_others=of_others,
         files=files,
+        forgotten=(forgotten["output"]["adapter"], answer.json()),
         weights=server.folder / "weights",
     )
 
 
-def test_what_a_prediction_made_goes_with_it(start):
-    with start() as server:
-        wait_until_ready(server)
-        answer = predict(server, ADA, examples=TICKETS.read_text(), steps=1)
-        forgotten = server.request("DELETE", f"/predictions/{answer['id']}", headers=ADA).json()
-    assert forgotten["adapters"] == {answer["output"]["adapter"]: "removed"}
+def test_what_a_prediction_made_goes_with_it(made):
+    adapter, answer = made.forgotten
+    assert answer["adapters"] == {adapter: "removed"}
 
 
 def test_it_is_named_used_by_its_name_and_its_owners_alone(made):

@@ -1,4 +1,7 @@
-"""Changes of adapters reach each worker of both servers before they are answered."""
+"""Changes of adapters reach each worker of both servers before they are answered.
+
+Servers of one PostgreSQL share one folder of adapters, or a second one refuses to serve.
+"""
 
 import hashlib
 import itertools
@@ -35,14 +38,16 @@ LATER = CODE.replace(
 
 @pytest.fixture(scope="module", params=["postgresql", "sqlite"])
 def servers(request, tmp_path_factory):
-    """Two servers of one database and one folder of adapters, with two workers each."""
+    """Two servers of one database and one folder of adapters.
+
+    How servers hear of each other is the database's, so each has its turn. How workers hear of
+    their server is not: those of PostgreSQL have two each.
+    """
     folder = tmp_path_factory.mktemp("pair")
     (folder / "learner.py").write_text(textwrap.dedent(LATER))
     lines = [f"{who} {hashlib.sha256(key.encode()).hexdigest()}" for key, who in KEYS.items()]
     (folder / "keys").write_text("\n".join(lines))
-    env = {"WEIGHTS_DIR": str(folder / "weights"), "API_KEYS_FILE": str(folder / "keys")}
-    env |= {"MODEL_PROCESSES": "2"}
-    database = None
+    env, database = {"WEIGHTS_DIR": str(folder / "weights")} | keys_of(folder), None
     with ExitStack() as stack:
         if request.param == "postgresql":
             binaries = find_binaries()
@@ -51,12 +56,19 @@ def servers(request, tmp_path_factory):
             cluster = Cluster(binaries)
             stack.callback(cluster.remove)
             database = cluster.empty()
-            env |= {"DATABASE_URL": database}
-        start = partial(serving, "mirror", folder, predict="learner.py:Learner", env=env)
-        both = [stack.enter_context(start(until="up")) for _ in range(2)]
+            env |= {"DATABASE_URL": database, "MODEL_PROCESSES": "2"}
+        both = [stack.enter_context(start(folder, env, until="up")) for _ in range(2)]
         for each in both:
             wait_for(partial(is_ready, each), 120)
         yield [replace(each, database=database) for each in both]
+
+
+def keys_of(folder):
+    return {"API_KEYS_FILE": str(folder / "keys")}
+
+
+def start(folder, env, until):
+    return serving("mirror", folder, predict="learner.py:Learner", env=env, until=until)
 
 
 def is_ready(server):
@@ -69,7 +81,9 @@ def change(server, adapter_id, **changes):
 
 
 def predict(server, headers, adapter):
-    """Ask both workers, of which each runs one prediction at a time; return what both say."""
+    """Ask each worker, which runs one prediction at a time; return what all say."""
+    if server.database is None:
+        return ask(server, "predictions", headers, adapter=adapter)
     gate, others = server.folder / f"gate-{next(GATES)}", []
     values = {"adapter": adapter, "after": str(gate)}
     other = threading.Thread(target=lambda: others.append(ask_apart(server, headers, values)))
@@ -122,6 +136,20 @@ def test_the_adapter_of_an_answer_is_found_at_the_other_server(servers):
         found = there.get(f"/adapters/{made}", headers=ADA)
         end.join()
     assert found.status_code == 200, found.text
+
+
+def test_a_server_with_a_folder_of_its_own_names_another_and_ends(servers, tmp_path):
+    here, _ = servers
+    if here.database is None:
+        pytest.skip("servers of one SQLite may have folders of their own")
+    env = {"WEIGHTS_DIR": str(tmp_path), "DATABASE_URL": here.database} | keys_of(here.folder)
+    with start(here.folder, env, until=None) as stranger:
+        assert stranger.process.wait(120) == 1
+        said = stranger.log.read_text()
+    assert f"keeps its adapters in {here.folder}/weights/adapters" in said
+    assert any(f"process {each.process.pid}" in said for each in servers)
+    assert "Set ADAPTER_STORE to one store for all servers" in said
+    assert [each.process.poll() for each in servers] == [None, None]
 
 
 def test_what_is_shared_renamed_or_removed_at_one_server_is_so_at_the_other(servers, warm):

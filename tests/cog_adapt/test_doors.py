@@ -26,7 +26,7 @@ def two_classes(*rows):
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cog")
     (folder / "predict.py").symlink_to(ROOT / "predict.py")
-    write_schema(folder, predict=PREDICTOR)
+    write_schema(folder, predict=PREDICTOR)  # Cog's server streams by it
     env = {"WEIGHTS_DIR": str(folder), "COG_MAX_CONCURRENCY": "4"}
     with cog_server(folder, predict=PREDICTOR, env=env) as running:
         yield running
@@ -39,9 +39,10 @@ def ask(server, **values):
 
 
 def test_concurrent_requests_with_different_examples_each_get_their_own_answer(server):
+    rows = TICKETS.read_text().splitlines()
     requests = [
         {"texts": TEXTS, "steps": 4, "seed": seed, "method": "lora"}
-        | {"examples": TICKETS.read_text(), "deterministic": True}
+        | {"examples": "\n".join(rows[seed::3]), "deterministic": True}
         for seed in range(3)
     ] + [BASE | {"deterministic": True}]
     alone = [ask(server, **values) for values in requests]
@@ -85,12 +86,22 @@ def test_held_out_examples_are_scored_before_and_after(server):
     assert report["held_out_after"] >= report["held_out_before"]
 
 
-BROKEN = """
+SHORT = """
 import predict
 from task import TextClassification
 
 
-class Cut(TextClassification):
+class Short(TextClassification):
+    def load(self):
+        self.base = super().load()
+        del self.base.encoder.encoder.layer[1:]
+        return self.base
+"""
+BROKEN = """
+from short import Short, predict
+
+
+class Cut(Short):
     def loss(self, module, batch, targets):
         import torch
         logits = module.head(module.embed(batch).detach())
@@ -106,10 +117,9 @@ predict.TextClassification = Cut
 
 
 def test_a_failing_self_test_is_a_setup_failure_that_names_the_line(tmp_path):
+    (tmp_path / "short.py").write_text(SHORT)
     (tmp_path / "broken.py").write_text(BROKEN)
-    reference = "broken.py:Predictor"
-    write_schema(tmp_path, predict=reference)
-    with cog_server(tmp_path, predict=reference, until="SETUP_FAILED") as server:
+    with cog_server(tmp_path, predict="broken.py:Predictor", until="SETUP_FAILED") as server:
         health = server.health()
         assert health["status"] == "SETUP_FAILED"
         logs = health["setup"]["logs"]
@@ -120,11 +130,29 @@ def test_a_failing_self_test_is_a_setup_failure_that_names_the_line(tmp_path):
         assert answer.status_code == 503
 
 
+LIGHT = """
+from cog import BaseRunner
+
+from cog_adapt import ModelRunner, RunnerSettings
+from tests.cog_adapt.models import Letters
+
+
+class Predictor(BaseRunner):
+    def setup(self) -> None:
+        self.runner = ModelRunner(Letters(), RunnerSettings.from_environment())
+
+    def run(self) -> str:
+        return self.runner.settings.device
+"""
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_demanded_device_that_is_absent_is_a_setup_failure_not_a_fallback(tmp_path):
-    (tmp_path / "predict.py").symlink_to(ROOT / "predict.py")
+    (tmp_path / "light.py").write_text(LIGHT)
     env = {"DEVICE": "cuda"}
-    with cog_server(tmp_path, predict=PREDICTOR, env=env, until="SETUP_FAILED") as server:
+    with cog_server(
+        tmp_path, predict="light.py:Predictor", env=env, until="SETUP_FAILED"
+    ) as server:
         logs = server.health()["setup"]["logs"]
         assert "SetupError" in logs
         assert "DEVICE is 'cuda'" in logs
@@ -132,15 +160,10 @@ def test_a_demanded_device_that_is_absent_is_a_setup_failure_not_a_fallback(tmp_
 
 
 WRITING = """
-import predict
-from task import TextClassification
+from short import Short, predict
 
 
-class Writing(TextClassification):
-    def load(self):
-        self.base = super().load()
-        return self.base
-
+class Writing(Short):
     def loss(self, module, batch, targets):
         if len(targets) == 7:  # no batch of the self-test
             self.base.head.bias.data.add_(1)
@@ -163,12 +186,11 @@ def settled_status(server):
 
 
 def test_a_base_that_was_written_to_fails_health_and_every_later_prediction(tmp_path):
+    (tmp_path / "short.py").write_text(SHORT)
     (tmp_path / "writing.py").write_text(WRITING)
-    reference = "writing.py:Predictor"
-    write_schema(tmp_path, predict=reference)
     rows = two_classes(*((f"text {number}", "xy"[number % 2]) for number in range(7)))
     env = {"WEIGHTS_DIR": str(tmp_path)}
-    with cog_server(tmp_path, predict=reference, env=env) as server:
+    with cog_server(tmp_path, predict="writing.py:Predictor", env=env) as server:
         ask(server, **BASE)
         assert settled_status(server) == "READY"
         done = server.post("/predictions", {"input": {"text": "a", "examples": rows, "steps": 1}})

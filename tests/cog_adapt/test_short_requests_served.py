@@ -26,7 +26,7 @@ def server(tmp_path_factory):
 def begin_adaptation(server, seed):
     values = {
         "text": "x",
-        "examples": EXAMPLES.read_text(),
+        "examples": "\n".join(EXAMPLES.read_text().splitlines()[:8]),
         "method": "lora",
         "steps": 2000,
         "seed": seed,

@@ -59,7 +59,8 @@ def server(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("streams")
     (folder / "door.py").write_text(DOOR)
     env = {"DEVICE": "cpu", "WEIGHTS_DIR": str(folder / "weights")}
-    write_schema(folder, predict=DOOR_CLASS)
+    if request.param == "coglet":
+        write_schema(folder, predict=DOOR_CLASS)
     with serving(request.param, folder, predict=DOOR_CLASS, env=env, schema=False) as running:
         yield running
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 _PAUSE = 0.01
+_LONGEST_PAUSE = 0.05  # a look at a server costs milliseconds, there and here
 
 
 def wait_for(
@@ -17,10 +18,11 @@ def wait_for(
     state: Callable[[], object] = lambda: "",
 ) -> Value:
     """Return what `look` returns as soon as it is not None; else fail, and show a state."""
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, _PAUSE
     while (value := look()) is None:
         assert time.monotonic() < deadline, f"nothing within {seconds} s {state()}"
-        time.sleep(_PAUSE)
+        time.sleep(pause)
+        pause = min(1.2 * pause, _LONGEST_PAUSE)
     return value
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import pytest
 from tests.cog_adapt.contract.receivers import Received, Receiver
 from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.contract.serving import serving
-from tests.cog_adapt.waiting import wait_for
+from tests.cog_adapt.waiting import wait_for, wait_until
 
 FINAL = ("succeeded", "failed", "canceled")
 SECONDS = 60.0
@@ -40,6 +41,27 @@ class Cluster:
         return self.stack.enter_context(
             serving("mirror", self.folder, predict=predict, env=env, **options)
         )
+
+    def renew(self, server: Server) -> Server:
+        """Begin the next test of a server: it serves, forgives its crashes, and no book has a line.
+
+        Each test has ids of its own: what earlier ones ran is remembered.
+        """
+        self.names.append(f"renewed-{len(self.names)}")
+        self.open_gate()
+        submit(server, self.names[-1])
+        assert statuses(server, self.names[-1]) == {self.names[-1]: "succeeded"}
+        wait_until(lambda: server.health()["status"] == "READY", SECONDS, server.text)
+        for each in self.folder.iterdir():
+            if each.is_file() and not each.suffix:
+                each.unlink()
+        return server
+
+    def kept(self, *names: str) -> dict[str, str]:
+        """How these have ended, as the database of a server says that has ended too."""
+        with contextlib.closing(sqlite3.connect(self.folder / ".data" / "records.db")) as database:
+            found = dict(database.execute("SELECT id, status FROM records"))
+        return {name: found[name] for name in names}
 
     def book(self, name: str) -> list[str]:
         """The lines of a book that the predictor keeps."""

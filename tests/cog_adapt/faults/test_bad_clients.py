@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 import httpx2
+import pytest
 
 from tests.cog_adapt.faults.cluster import FINAL, IS_FULL, record, statuses, submit
 from tests.cog_adapt.waiting import wait_for
@@ -104,8 +105,13 @@ def answer_to(server, data):
     return b""
 
 
-def test_nothing_that_comes_in_is_a_fault_of_the_server(cluster):
-    server = cluster.start(train="recording_predictor.py:train")
+@pytest.fixture(scope="module")
+def server(make_cluster):
+    """A server for several tests."""
+    return make_cluster().start(train="recording_predictor.py:train")
+
+
+def test_nothing_that_comes_in_is_a_fault_of_the_server(server):
     chance = random.Random(11)
     end = time.monotonic() + SECONDS
     answers: Counter[bytes] = Counter()
@@ -133,8 +139,7 @@ def test_nothing_that_comes_in_is_a_fault_of_the_server(cluster):
     assert record(server, "normal")["output"] == ["normal"]
 
 
-def test_a_client_that_reads_nothing_of_its_stream_holds_up_nobody(cluster):
-    server = cluster.start()
+def test_a_client_that_reads_nothing_of_its_stream_holds_up_nobody(server):
     with contextlib.suppress(httpx2.TransportError), connect(server) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         name = b"d" * 2_000_000

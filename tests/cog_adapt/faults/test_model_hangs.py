@@ -20,8 +20,26 @@ HUNG = "hung: it sent no heartbeat for 2 s (HANG_SECONDS), and was killed"
 PATIENT = {"HANG_SECONDS": "2"}
 
 
-def test_a_stopped_process_is_killed_and_its_work_has_failed_with_the_cause(cluster):
-    server = cluster.start(env=PATIENT)
+@pytest.fixture(scope="module")
+def common(make_cluster):
+    cluster = make_cluster()
+    return cluster, cluster.start(env=PATIENT)
+
+
+@pytest.fixture
+def lasting(common):
+    """A server whose model process may hang, for several tests."""
+    cluster, server = common
+    return cluster, cluster.renew(server)
+
+
+def crashes_of(server):
+    return server.health().get("crashes", 0)
+
+
+def test_a_stopped_process_is_killed_and_its_work_has_failed_with_the_cause(lasting):
+    cluster, server = lasting
+    crashes = crashes_of(server)
     submit(server, "running", action="gate")
     submit(server, "waiting")
     cluster.until_begun("running")
@@ -31,22 +49,24 @@ def test_a_stopped_process_is_killed_and_its_work_has_failed_with_the_cause(clus
     assert record(server, "running")["error"] == f"Worker crashed: the model process {HUNG}"
     until_gone(worker)
     health = server.health()
-    assert (health["status"], health["crashes"], health["last_crash"]) == ("READY", 1, HUNG)
+    found = (health["status"], health["crashes"], health["last_crash"])
+    assert found == ("READY", crashes + 1, HUNG)
     cluster.assert_run("running", "waiting")
 
 
 @full
-def test_an_idle_process_is_watched_too(cluster):
-    server = cluster.start(env=PATIENT)
+def test_an_idle_process_is_watched_too(lasting):
+    _, server = lasting
+    crashes = crashes_of(server)
     [worker] = server.workers()
     os.kill(worker, signal.SIGSTOP)
-    wait_for(lambda: server.health().get("crashes"), SECONDS)
-    submit(server, "next")
-    assert statuses(server, "next") == {"next": "succeeded"}
+    wait_for(lambda: crashes_of(server) > crashes or None, SECONDS)
+    submit(server, "after")
+    assert statuses(server, "after") == {"after": "succeeded"}
 
 
-def test_a_call_into_c_that_never_returns_is_ended_with_the_forks_of_its_process(cluster):
-    server = cluster.start(env=PATIENT)
+def test_a_call_into_c_that_never_returns_is_ended_with_the_forks_of_its_process(lasting):
+    cluster, server = lasting
     submit(server, "hung", action="fork_and_hang", seconds=600)
     submit(server, "next")
     assert statuses(server, "hung", "next") == {"hung": "failed", "next": "succeeded"}
@@ -54,11 +74,11 @@ def test_a_call_into_c_that_never_returns_is_ended_with_the_forks_of_its_process
     until_gone(*map(int, cluster.book("children")))
 
 
-def test_a_process_that_dies_is_seen_though_its_fork_lives(cluster):
-    server = cluster.start()
+def test_a_process_that_dies_is_seen_though_its_fork_lives(lasting):
+    cluster, server = lasting
     submit(server, "dead", action="fork_and_exit")
-    submit(server, "next")
-    assert statuses(server, "dead", "next") == {"dead": "failed", "next": "succeeded"}
+    submit(server, "later")
+    assert statuses(server, "dead", "later") == {"dead": "failed", "later": "succeeded"}
     assert "exited with code 3" in record(server, "dead")["error"]
     until_gone(*map(int, cluster.book("children")))
 

@@ -3,6 +3,8 @@
 import time
 from functools import partial
 
+import pytest
+
 from tests.cog_adapt.contract.servers import events
 from tests.cog_adapt.faults.cluster import (
     SECONDS,
@@ -63,25 +65,56 @@ def _waits(server, count):
     return any(float(line.split()[-1]) == count for line in depth) or None
 
 
-def test_every_way_to_die_has_its_name_and_what_has_retries_runs_again(cluster):
-    server = cluster.start()
+@pytest.fixture(scope="module")
+def common(make_cluster):
+    cluster = make_cluster()
+    return cluster, cluster.start()
+
+
+@pytest.fixture(scope="module")
+def frail(make_cluster):
+    cluster = make_cluster()
+    return cluster, cluster.start(env={"MAX_CRASHES": "2"})
+
+
+@pytest.fixture
+def lasting(common):
+    """A server whose model process may be killed, for several tests."""
+    cluster, server = common
+    return cluster, cluster.renew(server)
+
+
+@pytest.fixture
+def weak(frail):
+    """The same of a server that gives its model process up after two crashes in a row."""
+    cluster, server = frail
+    return cluster, cluster.renew(server)
+
+
+def crashes_of(server):
+    return server.health().get("crashes", 0)
+
+
+def test_every_way_to_die_has_its_name_and_what_has_retries_runs_again(lasting):
+    cluster, server = lasting
+    crashes = crashes_of(server)
     causes = {"segfault": "was killed by signal 11 (SIGSEGV)", "exit": "exited with code 3"}
     for action in causes:
         submit(server, action, action=action)
-    submit(server, "patient", action="die_once", envelope={"retries": 1})
+    submit(server, "again", action="die_once", envelope={"retries": 1})
     submit(server, "odd", action="shadow")
-    names = [*causes, "patient", "odd"]
+    names = [*causes, "again", "odd"]
     assert list(statuses(server, *names).values()) == ["failed", "failed", *["succeeded"] * 2]
     for action, cause in causes.items():
         assert cause in record(server, action)["error"]
-    assert record(server, "patient")["output"] == ["patient"]
+    assert record(server, "again")["output"] == ["again"]
     health = server.health()
-    assert (health["crashes"], health["last_crash"]) == (3, "exited with code 4")
-    cluster.assert_run(*names, "patient")
+    assert (health["crashes"], health["last_crash"]) == (crashes + 3, "exited with code 4")
+    cluster.assert_run(*names, "again")
 
 
-def test_a_process_that_dies_again_and_again_is_defunct_and_comes_back(cluster, receiver):
-    server = cluster.start(env={"MAX_CRASHES": "2"})
+def test_a_process_that_dies_again_and_again_is_defunct_and_comes_back(weak, receiver):
+    cluster, server = weak
     with cluster.clients(1) as pool:
         submit(server, "one", webhook=receiver.url, action="gate")
         submit(server, "two", webhook=receiver.url, action="exit")
@@ -104,8 +137,11 @@ def test_a_process_that_dies_again_and_again_is_defunct_and_comes_back(cluster, 
     cluster.assert_run("one", "two", "three")
 
 
-def test_a_prediction_that_crashes_the_process_is_quarantined_and_others_do_not_suffer(cluster):
-    server = cluster.start(env={"MAX_CRASHES": "2"})
+def test_a_prediction_that_crashes_the_process_is_quarantined_and_others_do_not_suffer(
+    weak,
+):
+    cluster, server = weak
+    crashes = crashes_of(server)
     innocents = [f"innocent{number}" for number in range(10)]
     submit(server, "pill", action="segfault", envelope={"retries": 10})
     for name in innocents:
@@ -114,7 +150,7 @@ def test_a_prediction_that_crashes_the_process_is_quarantined_and_others_do_not_
     error = record(server, "pill")["error"]
     assert "SIGSEGV), 2 times while this prediction ran. It is quarantined" in error
     assert "prediction quarantined" in server.text()
-    assert (server.health()["status"], server.health()["crashes"]) == ("READY", 2)
+    assert (server.health()["status"], crashes_of(server)) == ("READY", crashes + 2)
     cluster.assert_run("pill", "pill", *innocents)
 
 
@@ -122,8 +158,8 @@ def _began(cluster, name, times):
     return cluster.book("begun").count(name) == times or None
 
 
-def test_a_prediction_whose_process_others_kill_runs_as_often_as_its_retries_say(cluster):
-    server = cluster.start()
+def test_a_prediction_whose_process_others_kill_runs_as_often_as_its_retries_say(lasting):
+    cluster, server = lasting
     submit(server, "patient", action="gate", envelope={"retries": 3})
     submit(server, "hasty", envelope={"retries": 2})
     for runs in range(1, 4):
@@ -151,20 +187,21 @@ def test_a_cancel_without_effect_ends_the_process_after_the_grace(cluster):
     wait_for(lambda: server.health()["status"] == "READY" or None, SECONDS)
 
 
-def test_a_second_setup_that_fails_is_tried_again(cluster):
-    server = cluster.start()
+def test_a_second_setup_that_fails_is_tried_again(lasting):
+    cluster, server = lasting
+    crashes = crashes_of(server)
     (cluster.folder / "setup").write_text("raise")
     kill(server.workers()[0])
-    wait_for(lambda: server.health().get("crashes"), SECONDS)
-    submit(server, "patient")
-    wait_for(lambda: len(cluster.book("setups")) > 1 or None, SECONDS)
+    wait_for(lambda: crashes_of(server) > crashes or None, SECONDS)
+    submit(server, "waits")
+    wait_for(lambda: cluster.book("setups") or None, SECONDS)
     (cluster.folder / "setup").write_text("")
-    assert statuses(server, "patient") == {"patient": "succeeded"}
+    assert statuses(server, "waits") == {"waits": "succeeded"}
     assert server.health()["status"] == "READY"
 
 
-def test_a_model_that_hangs_in_c_does_not_hang_the_server(cluster):
-    server = cluster.start()
+def test_a_model_that_hangs_in_c_does_not_hang_the_server(lasting):
+    cluster, server = lasting
     submit(server, "hung", action="hang", seconds=3)
     cluster.until_begun("hung")
     began = time.monotonic()
@@ -179,8 +216,8 @@ def test_a_model_that_hangs_in_c_does_not_hang_the_server(cluster):
     assert statuses(server, "hung", "next") == {"hung": "canceled", "next": "succeeded"}
 
 
-def test_the_processes_of_a_killed_model_go_with_it(cluster):
-    server = cluster.start()
+def test_the_processes_of_a_killed_model_go_with_it(lasting):
+    cluster, server = lasting
     submit(server, "parent", action="fork")
     wait_for(lambda: cluster.book("children") or None, SECONDS)
     [child] = map(int, cluster.book("children"))

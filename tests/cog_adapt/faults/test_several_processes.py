@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,25 +24,41 @@ DEVICES = ["5", "6"]
 DATA = "data:text/plain;base64,YQ=="
 
 
+def begin(cluster, predict="placed_predictor.py:Placed", train=None, until="READY", **env):
+    """Start a server with a model process for each of two devices."""
+    shutil.copy(Path(__file__).parent / "placed_predictor.py", cluster.folder)
+    devices = {"MODEL_PROCESSES": "auto", "CUDA_VISIBLE_DEVICES": ",".join(DEVICES)}
+    server = cluster.start(predict, train=train, env=devices | env, until=until)
+    if until == "READY" and not (cluster.folder / "setup-6").exists():
+        until_whole(server)
+    return server
+
+
+def until_whole(server):
+    """Wait until both processes serve."""
+    wait_until(lambda: "degraded" not in server.get("/readyz").json(), SECONDS)
+
+
 @pytest.fixture
 def start(cluster: Cluster):
-    """Starts a server with a model process for each of two devices."""
-    shutil.copy(Path(__file__).parent / "placed_predictor.py", cluster.folder)
-
-    def begin(predict="placed_predictor.py:Placed", train=None, until="READY", **env):
-        devices = {"MODEL_PROCESSES": "auto", "CUDA_VISIBLE_DEVICES": ",".join(DEVICES)}
-        server = cluster.start(predict, train=train, env=devices | env, until=until)
-        if until == "READY" and not (cluster.folder / "setup-6").exists():
-            wait_until(lambda: "degraded" not in server.get("/readyz").json(), SECONDS)
-        return server
-
-    return begin
+    return partial(begin, cluster)
 
 
-def places(cluster):
-    """The process on each device."""
-    rows = [line.split() for line in cluster.book("places")]
-    return {device: int(process) for process, device, *_ in rows}
+@pytest.fixture(scope="module")
+def common(make_cluster):
+    cluster = make_cluster()
+    temporary = cluster.folder / "temporary"
+    temporary.mkdir()
+    server = begin(cluster, OMP_NUM_THREADS="", TMPDIR=str(temporary), HANG_SECONDS="2")
+    return cluster, server, cluster.book("places"), server.workers()
+
+
+@pytest.fixture
+def lasting(common):
+    """A server whose processes may break, for several tests."""
+    cluster, server, *_ = common
+    until_whole(server)
+    return cluster, cluster.renew(server)
 
 
 def ran(cluster, *names):
@@ -59,13 +76,14 @@ def hold(server, cluster, *names):
 
 
 def test_each_process_has_its_device_and_its_share_of_the_cores_and_half_of_the_work(
-    start, cluster
+    common, lasting
 ):
-    server = start(OMP_NUM_THREADS="")
+    cluster, server = lasting
     cores = len(os.sched_getaffinity(0))
-    rows = [line.split() for line in cluster.book("places")]
+    _, _, lines, workers = common
+    rows = [line.split() for line in lines]
     assert sorted(row[1:] for row in rows) == [[each, str(max(1, cores // 2))] for each in DEVICES]
-    assert sorted(server.workers()) == sorted(int(row[0]) for row in rows)
+    assert sorted(workers) == sorted(int(row[0]) for row in rows)
     with cluster.clients(1):
         assert sorted(hold(server, cluster, "a", "b")) == sorted(server.workers())
         assert server.health()["status"] == "BUSY"
@@ -73,8 +91,17 @@ def test_each_process_has_its_device_and_its_share_of_the_cores_and_half_of_the_
     assert {record(server, name)["output"][0] for name in "ab"} == {*DEVICES}
 
 
-def test_a_killed_process_fails_its_own_work_alone_and_comes_back(start, cluster):
-    server = start(TMPDIR=str(cluster.folder))
+def crashes_of(server):
+    """How often each process has crashed, by health and by the figures."""
+    by_health = [each["crashes"] for each in server.health()["workers"]]
+    lines = [each for each in server.get("/metrics").text.splitlines() if "crashes_total{" in each]
+    assert sorted(float(line.split()[-1]) for line in lines) == sorted(by_health)
+    return by_health
+
+
+def test_a_killed_process_fails_its_own_work_alone_and_comes_back(lasting):
+    cluster, server = lasting
+    before = crashes_of(server)
     with cluster.clients(1):
         for name in ("first", "second"):
             submit(server, name, action="gate", file=DATA)
@@ -91,16 +118,14 @@ def test_a_killed_process_fails_its_own_work_alone_and_comes_back(start, cluster
         assert [files["first"].exists(), files["second"].exists()] == [False, True]
         wait_until(lambda: len(server.workers()) == 2, SECONDS)
     assert statuses(server, "second") == {"second": "succeeded"}
-    wait_until(lambda: "degraded" not in server.get("/readyz").json(), SECONDS)
-    health = server.health()
-    assert (health["status"], health["crashes"]) == ("READY", 1)
-    assert sorted(each["crashes"] for each in health["workers"]) == [0, 1]
-    lines = [each for each in server.get("/metrics").text.splitlines() if "crashes_total{" in each]
-    assert sorted(float(line.split()[-1]) for line in lines) == [0, 1]
+    until_whole(server)
+    health, after = server.health(), crashes_of(server)
+    assert (health["status"], health["crashes"]) == ("READY", sum(after))
+    assert sorted(now - then for now, then in zip(after, before, strict=True)) == [0, 1]
 
 
-def test_a_process_that_hangs_is_ended_and_the_other_is_not(start, cluster):
-    server = start(HANG_SECONDS="2")
+def test_a_process_that_hangs_is_ended_and_the_other_is_not(lasting):
+    cluster, server = lasting
     with cluster.clients(1):
         hung, other = hold(server, cluster, "hung", "well")
         os.kill(hung, signal.SIGSTOP)
@@ -162,8 +187,9 @@ def test_where_no_setup_succeeds_nothing_is_served(start, cluster):
     assert {each["state"] for each in server.health()["workers"]} == {"setup failed"}
 
 
-def test_a_prediction_that_ends_its_process_is_quarantined_and_the_others_run(start, cluster):
-    server = start()
+def test_a_prediction_that_ends_its_process_is_quarantined_and_the_others_run(lasting):
+    cluster, server = lasting
+    before = sum(crashes_of(server))
     innocents = [f"innocent{number}" for number in range(6)]
     submit(server, "pill", action="segfault", envelope={"retries": 10})
     for name in innocents:
@@ -173,19 +199,19 @@ def test_a_prediction_that_ends_its_process_is_quarantined_and_the_others_run(st
         **dict.fromkeys(innocents, "succeeded"),
     }
     assert "It is quarantined" in record(server, "pill")["error"]
-    assert server.health()["crashes"] == 2
+    assert sum(crashes_of(server)) == before + 2
     cluster.assert_run("pill", "pill", *innocents)
 
 
-def test_a_run_of_either_process_is_cancelled(start, cluster):
-    server = start()
+def test_a_run_of_either_process_is_cancelled(lasting):
+    cluster, server = lasting
     with cluster.clients(1):
-        hold(server, cluster, "first", "second")
-        assert server.request("POST", "/predictions/second/cancel").status_code == 200
-        assert statuses(server, "second") == {"second": "canceled"}
-        assert record(server, "first")["status"] == "processing"
-        assert server.request("POST", "/predictions/first/cancel").status_code == 200
-        assert statuses(server, "first") == {"first": "canceled"}
+        hold(server, cluster, "left", "right")
+        assert server.request("POST", "/predictions/right/cancel").status_code == 200
+        assert statuses(server, "right") == {"right": "canceled"}
+        assert record(server, "left")["status"] == "processing"
+        assert server.request("POST", "/predictions/left/cancel").status_code == 200
+        assert statuses(server, "left") == {"left": "canceled"}
 
 
 def test_at_sigterm_what_runs_in_either_process_is_done_and_none_stays(start, cluster):
@@ -200,4 +226,4 @@ def test_at_sigterm_what_runs_in_either_process_is_done_and_none_stays(start, cl
     assert not any(map(is_alive, workers))
     cluster.assert_run("first", "second", "queued")
     wanted = dict.fromkeys(("first", "second", "queued"), "succeeded")
-    assert statuses(start(), *wanted) == wanted
+    assert cluster.kept(*wanted) == wanted

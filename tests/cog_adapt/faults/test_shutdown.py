@@ -55,9 +55,8 @@ def test_all_that_was_accepted_is_done_before_the_end(cluster, receiver, how, co
         assert sync.result(SECONDS).json()["status"] == "succeeded"
     assert_told_once(receiver, {"async": "succeeded", "queued": "succeeded"})
     cluster.assert_run("async", "sync", "queued")
-    assert statuses(cluster.start(), "sync", "async", "queued") == dict.fromkeys(
-        ("sync", "async", "queued"), "succeeded"
-    )
+    wanted = dict.fromkeys(("sync", "async", "queued"), "succeeded")
+    assert cluster.kept(*wanted) == wanted
 
 
 def test_when_the_time_to_drain_is_over_what_runs_has_failed_and_what_waits_is_kept(
@@ -150,7 +149,7 @@ def test_whatever_the_model_does_it_ends_within_five_seconds_after_the_drain(clu
         assert end(server) == 0
         assert time.monotonic() - began < 6
     until_gone(*map(int, cluster.book("children")))
-    assert statuses(cluster.start(), "running") == {"running": "failed"}
+    assert cluster.kept("running") == {"running": "failed"}
 
 
 def test_a_database_that_hangs_does_not_keep_it(cluster):
