@@ -46,9 +46,9 @@ def environment(folder: Path, *names: str, wheel: Path | None = None) -> Path:
 
 def link(name: str, site: Path) -> None:
     """Link what a distribution has put beside the others: its packages, modules and metadata."""
-    for file in distribution(name).files or ():
-        top = Path(file).parts[0]
-        source = Path(str(distribution(name).locate_file(top)))
+    found = distribution(name)
+    for top in {Path(file).parts[0] for file in found.files or ()}:
+        source = Path(str(found.locate_file(top)))
         if top not in ("..", "__pycache__") and source.exists() and not (site / top).exists():
             (site / top).symlink_to(source)
 

@@ -101,7 +101,14 @@ def write_command(folder: Path) -> Path:
 
 
 def run(commands: list[str], folder: Path) -> list[str]:
-    """Return what each command writes to standard output, all in one shell; ports are free ones."""
+    """Return what each command writes to standard output, all in one shell; ports are free ones.
+
+    A pass of the template's self-test is kept for the next page, as for a second start.
+    """
+    passes = Path(os.environ.get("WEIGHTS_DIR", ROOT / "weights")) / "selftest"
+    passes.mkdir(parents=True, exist_ok=True)
+    (folder / "weights").mkdir()
+    (folder / "weights" / "selftest").symlink_to(passes)
     for name in ("predict.py", "train.py", "task.py", "encoder.py", "cog.yaml"):
         (folder / name).symlink_to(ROOT / name)
     outputs = [folder / f"output-{number}" for number in range(len(commands))]

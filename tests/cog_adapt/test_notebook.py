@@ -18,7 +18,7 @@ def server(tmp_path_factory):
     for name in ("predict.py", "task.py", "encoder.py"):
         (folder / name).symlink_to(ROOT / name)
     write_schema(folder, predict="predict.py:Predictor")
-    env = {"DEVICE": "cpu", "SELF_TEST": "quick", "WEIGHTS_DIR": str(folder / "weights")}
+    env = {"DEVICE": "cpu", "SELF_TEST": "off", "WEIGHTS_DIR": str(folder / "weights")}
     with serving("mirror", folder, predict="predict.py:Predictor", env=env) as running:
         yield running
 

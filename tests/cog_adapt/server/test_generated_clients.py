@@ -250,8 +250,8 @@ def language_model(tmp_path_factory):
     key, line = make_key("test", ["predict"])
     (folder / "keys").write_text(f"{line}\n")
     model = write_model(tmp_path_factory.mktemp("model"), scale=8.0)
-    keys = {"API_KEYS_FILE": str(folder / "keys")}
-    with served_model("mirror", folder, model, **keys) as server:
+    settings = {"API_KEYS_FILE": str(folder / "keys"), "SELF_TEST": "off"}
+    with served_model("mirror", folder, model, **settings) as server:
         server.client.headers["Authorization"] = f"Bearer {key}"
         wait_until(server, "READY")
         yield server, key
