@@ -11,6 +11,7 @@ import pytest
 
 from cog_adapt import Client
 from cog_adapt.client import Unreachable
+from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.contract.serving import free_port, serving, wait_until
 from tests.cog_adapt.server.command.conftest import make_folder
 
@@ -43,7 +44,8 @@ class Killed:
     def __init__(self, folder: Path) -> None:
         self.folder, self._port = folder, free_port()
         self.url = f"http://127.0.0.1:{self._port}"
-        self._stack, self._running = contextlib.ExitStack(), None
+        self._stack = contextlib.ExitStack()
+        self._running: Server | None = None
 
     def start(self, until: str = "READY") -> None:
         """Start one, unless one runs."""

@@ -299,7 +299,7 @@ def guarded(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["cpu", "gpu"])
 def test_no_probe_needs_a_key(guarded, name):
-    """The file is kept without a question: `test_kubernetes_is_told_without_a_question`."""
+    """The file is kept without a question: `test_kubernetes_is_told`."""
     started, key = guarded
     _, _, container = server(overlay(name))
     paths = {container[probe]["httpGet"]["path"] for probe in (PROBES[0], PROBES[2])}

@@ -59,15 +59,16 @@ def start() -> Iterator[Start]:
         text=True,
         bufsize=1,
     ) as process:
-        assert process.stdin
-        assert process.stdout
+        orders, codes = process.stdin, process.stdout
+        assert orders
+        assert codes
 
         def run(folder: Path, program: str, **variables: str) -> Ended:
             stub = {"COG_PREDICT_TYPE_STUB": "x.py:X", "PORT": "0"}
             values = {**os.environ, **stub, **variables}
-            process.stdin.write(json.dumps([str(folder), program, values]) + "\n")
-            code = int(process.stdout.readline())
+            orders.write(json.dumps([str(folder), program, values]) + "\n")
+            code = int(codes.readline())
             return Ended(code, *((folder / name).read_text() for name in ("stdout", "stderr")))
 
         yield run
-        process.stdin.close()
+        orders.close()
