@@ -57,10 +57,6 @@ def test_every_test_of_the_package_is_collected(repository):
     assert "tests collected" in python(repository, *options, "tests/cog_adapt")
 
 
-def test_the_benchmark_of_the_server_needs_no_task(repository):
-    assert "usage" in python(repository, "-m", "bench.serving", "--help")
-
-
 def test_with_another_task_in_its_place_the_rest_stays_green(repository):
     (repository / "task.py").write_text(TASK)
     for door in ("predict.py", "train.py"):

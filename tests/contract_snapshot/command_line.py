@@ -19,7 +19,7 @@ _DEEP = 6  # spaces; what is indented by more continues the line above
 def command_line() -> Iterator[str]:
     """Yield each line of `--help` once, with the commands that print it before it."""
     titles: dict[str, list[str]] = {}
-    server = _lines("python -m server", _help(lambda: serve(["--help"])))
+    server = _lines("python -m server", shown(lambda: serve(["--help"])))
     for title, line in (*server, *_of("cog-adapt", ())):
         titles.setdefault(line, []).append(title)
     for line, named in titles.items():
@@ -27,14 +27,15 @@ def command_line() -> Iterator[str]:
 
 
 def _of(title: str, command: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    text = _help(lambda: run([*command, "--help"]))
+    text = shown(lambda: run([*command, "--help"]))
     yield from _lines(title, text)
     is_top = not command
     for name in _commands(text, is_top=is_top):
         yield from _of(f"{title} {name}", (*command, name))
 
 
-def _help(show: Callable[[], None]) -> str:
+def shown(show: Callable[[], None]) -> str:
+    """Return what a call writes to a plain output of 100 columns until it ends the process."""
     written = io.StringIO()
     with (
         patch.dict(os.environ, _PLAIN),

@@ -3,13 +3,12 @@
 import inspect
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import cog_adapt
 import gradient_check
+from tests.contract_snapshot.command_line import shown
 from tests.site.pages import ROOT, titles
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises|Example|Examples):$")
@@ -54,10 +53,8 @@ def _command(names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _help(names: tuple[str, ...]) -> str:
-    plain = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    command = [sys.executable, "-m", "cog_adapt", *names, "--help"]
-    done = subprocess.run(command, cwd=ROOT, env=plain, capture_output=True, text=True, check=True)
-    text = re.sub(r"(?<=^Usage: )python -m cog_adapt", "cog-adapt", done.stdout.strip())
+    text = shown(lambda: cog_adapt.run([*names, "--help"])).strip()
+    text = re.sub(r"(?<=^Usage: ).*?(?= \[OPTIONS\])", " ".join(("cog-adapt", *names)), text)
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
