@@ -54,7 +54,7 @@ RUN_BY = {
     "pip wheel --no-deps ./gradient_check": ("tests/cog_adapt/test_releases.py", '"--no-deps"'),
     "pip install '.[image]'": (WALK, "f'{wheel}[{kind}]'"),
     "python -m cog.server.http": ("tests/cog_adapt/contract/serving.py", '"cog.server.http"'),
-    "python -m cog_adapt": ("tests/site/reference.py", '"-m", "cog_adapt"'),
+    "python -m cog_adapt": ("tests/cog_adapt/command/test_main.py", '"-m", "cog_adapt"'),
     "python -m cog_adapt.command.settings > docs/settings.md": (
         "tests/cog_adapt/command/test_settings.py",
         "settings.md",
