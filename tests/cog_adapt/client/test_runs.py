@@ -221,6 +221,8 @@ def test_cog_s_own_server_is_run_with_and_without_a_stream(tmp_path):
     with cog_server(folder, predict="predict.py:Predictor") as server, Client(server.url) as cog:
         events = list(cog.events({"words": 2}))
         assert [event.chunk for event in events if event.chunk] == ["word0 ", "word1 "]
+        # Cog frees the slot of a run a moment after its last event.
+        wait_until(lambda: server.get("/health-check").json()["status"] == "READY")
         with pytest.raises(RunFailed, match="told to"):
             cog.predict(fails=True)
         with pytest.raises(RefusedInput) as caught:
