@@ -3,8 +3,10 @@
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,6 +30,24 @@ if "WEIGHTS_DIR" not in os.environ:
 _MOST_TURNS = 20
 
 torch.set_num_threads(1)  # on tensors this small a second thread only costs
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shipped_task() -> ModuleType | None:
+    """The module `task` of the repository, if the collection of tests has imported it."""
+    return sys.modules.get("task")
+
+
+@pytest.fixture(autouse=True)
+def own_task_ends(shipped_task: ModuleType | None) -> Iterator[None]:
+    """A module `task` that a test loads from its own folder is not what the next test imports."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path  # a command puts its folder there
+    if not hasattr(sys.modules.get("task"), "TextClassification"):
+        sys.modules.pop("task", None)
+        if shipped_task is not None:
+            sys.modules["task"] = shipped_task
 
 
 @pytest.fixture

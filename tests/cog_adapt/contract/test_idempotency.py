@@ -117,6 +117,7 @@ def test_put_of_a_running_generator_shows_its_output_so_far(iterating):
 
 
 def test_put_of_a_finished_id(actions):
+    actions.until_idle()  # of what earlier tests have canceled
     path = f"/predictions/{actions.new_id()}"
     first = actions.put(path, {"input": {"text": "same"}})
     again = actions.put(path, {"input": {"text": "same"}})
