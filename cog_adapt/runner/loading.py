@@ -4,7 +4,6 @@ import logging
 import time
 from contextlib import suppress
 
-from cog_adapt.rare_collections import rare_collections
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.threads import share_cores
 from cog_adapt.runner.devices.waiting_threads import watch_cores
@@ -48,8 +47,7 @@ def load(
     began = time.perf_counter()
     try:
         watch_cores(scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait())
-        with rare_collections():  # Cog's server, a notebook or a script has not done so before
-            model = scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
+        model = scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
     except BaseException:
         scheduler.close()
         raise

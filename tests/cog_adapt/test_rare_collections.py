@@ -6,7 +6,6 @@ import pytest
 
 from cog_adapt.rare_collections import rare_collections
 from tests.cog_adapt.contract.serving import serving
-from tests.cog_adapt.models import Letters
 
 CODE = """
 import gc
@@ -39,21 +38,6 @@ def test_a_model_process_collects_rarely_until_it_is_ready(tmp_path):
         at_import, in_setup, in_a_run = server.output()
     assert at_import == in_setup == 5_000
     assert in_a_run == 700
-
-
-class Watched(Letters):
-    """A task that sees the threshold while its model is loaded."""
-
-    def module(self):
-        self.seen = gc.get_threshold()[0]
-        return super().module()
-
-
-def test_a_model_is_loaded_so_without_a_server_too(thresholds, make_runner):
-    task = Watched()
-    make_runner(task)
-    assert task.seen == 5_000
-    assert gc.get_threshold() == (700, 10, 10)
 
 
 def test_thresholds_come_back_after_an_error(thresholds):
