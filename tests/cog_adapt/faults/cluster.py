@@ -90,6 +90,11 @@ class Cluster:
         assert Counter(self.book("begun")) == Counter(names)
 
 
+def crashes_of(server: Server) -> int:
+    """Return how many deaths in a row the server counts for its model process."""
+    return int(server.health().get("crashes", 0))
+
+
 def submit(server: Server, name: str, *, webhook: str | None = None, **more: Any) -> None:
     """An accepted asynchronous prediction; `more` goes into its input, `envelope` beside it."""
     envelope = more.pop("envelope", {})

@@ -7,6 +7,7 @@ import pytest
 
 from tests.cog_adapt.faults.cluster import (
     SECONDS,
+    crashes_of,
     full,
     is_alive,
     record,
@@ -31,10 +32,6 @@ def lasting(common):
     """A server whose model process may hang, for several tests."""
     cluster, server = common
     return cluster, cluster.renew(server)
-
-
-def crashes_of(server):
-    return server.health().get("crashes", 0)
 
 
 def test_a_stopped_process_is_killed_and_its_work_has_failed_with_the_cause(lasting):

@@ -9,6 +9,7 @@ from tests.cog_adapt.contract.servers import events
 from tests.cog_adapt.faults.cluster import (
     SECONDS,
     assert_told_once,
+    crashes_of,
     is_alive,
     kill,
     record,
@@ -89,10 +90,6 @@ def weak(frail):
     """The same of a server that gives its model process up after two crashes in a row."""
     cluster, server = frail
     return cluster, cluster.renew(server)
-
-
-def crashes_of(server):
-    return server.health().get("crashes", 0)
 
 
 def test_every_way_to_die_has_its_name_and_what_has_retries_runs_again(lasting):
