@@ -22,6 +22,7 @@ from tests.cog_adapt.contract.receivers import Receiver
 
 ROOT = Path(bench.__file__).parents[1]
 MADE = ROOT / "tests" / "cog_adapt" / "data" / "made_at_b702e72.tar.gz"
+AGELESS = {"RETENTION_DAYS": "100000", "ADAPTER_DAYS": "0", "CHECKPOINT_DAYS": "100000"}
 LEFT = {"owed": "succeeded", "again": "succeeded", "never": "failed", "queued": "succeeded"}
 
 
@@ -60,17 +61,22 @@ def receiver():
 def actions(folder, made, receiver):
     """The present server on the folder of the small predictor, whose model need not wait."""
     (folder / "actions" / "open").touch()
-    with actions_server(ROOT, folder, made["key"]).running() as client:
+    with _at_any_age(actions_server(ROOT, folder, made["key"])).running() as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def tickets(folder, made):
     """The present `predict.py` and `train.py` on the old adapters, one of them the default."""
-    server = tickets_server(ROOT, folder, made["key"])
+    server = _at_any_age(tickets_server(ROOT, folder, made["key"]))
     settings = {"COG_WEIGHTS": str(server.data / "trained.safetensors"), "SELF_TEST": "off"}
     with replace(server, env={**server.env, **settings}).running() as client:
         yield client
+
+
+def _at_any_age(server):
+    """The archive only gets older, and is to be read for as long as it is kept."""
+    return replace(server, env={**server.env, **AGELESS})
 
 
 def predictions(client, **more):
