@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from unittest.mock import patch
 
+import torch
+
 from cog_adapt import ModelRunner, RunnerSettings, Settings
 from cog_adapt.machine import memory_bytes
 from cog_adapt.server.records.space import RecordSpace, SpaceUse
@@ -117,7 +119,9 @@ def _machine() -> Iterator[None]:
         return read_text(path, *arguments, **named)
 
     with ExitStack() as stack:
-        stack.enter_context(patch.dict(os.environ, clear=True))  # nothing is set
+        # Nothing is set; without OMP_NUM_THREADS a runner would change this process's threads.
+        threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+        stack.enter_context(patch.dict(os.environ, threads, clear=True))
         stack.enter_context(patch.object(os, "sysconf", lambda n: sizes.get(n) or sysconf(n)))
         stack.enter_context(patch.object(shutil, "disk_usage", lambda path: _DISK))
         stack.enter_context(patch.object(Path, "read_text", read))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.bounded_rate import adapt_within_bounds
@@ -76,6 +77,10 @@ class LoadedModel:
 
     Made from a task and its settings; SetupError: the device, the precision or the module cannot be
     used.
+
+    Attributes:
+        threads: torch's, on the model thread; another thread of this process may have another
+            number.
     """
 
     def __init__(self, task: Task, settings: RunnerSettings) -> None:
@@ -85,6 +90,7 @@ class LoadedModel:
         self.estimates = MemoryEstimates()
         self.serve_mode = settings.serve_mode
         self.batch_size = settings.batch_size
+        self.threads = torch.get_num_threads()
         self.compiles = may_compile(settings.compile_blocks, self.base.precision.device)
 
     def resolved(self, recipe: Recipe, begin: Adapter | None = None) -> Recipe:

@@ -30,7 +30,7 @@ def facts_of(runner: ModelRunner) -> dict[str, Any]:
         "device": {
             "name": _device_name(device),
             "precision": str(runner.precision),
-            "threads": torch.get_num_threads(),
+            "threads": runner.model.threads,
         },
         "determinism": {
             "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
@@ -128,6 +129,26 @@ def test_added_examples_are_replayed_from_the_smaller_sets_adapter(runner):
     receipt = receipt_of(asker)
     assert receipt["started_from"]["id"] == first.adapter
     assert replay(runner, receipt, [*ROWS, Example("ma", "mid")]).is_equal
+
+
+def test_a_receipt_has_the_number_of_threads_of_the_model_thread(make_runner, monkeypatch):
+    """On a host with other runners it is not that of the thread that asks."""
+
+    def share_cores():
+        torch.set_num_threads(2)
+        return 2
+
+    monkeypatch.setattr("cog_adapt.runner.loading.share_cores", share_cores)
+    monkeypatch.setattr("cog_adapt.runner.loading.watch_cores", lambda _: None)
+    try:
+        asker = Asker(make_runner(Letters()))
+        asker.now()
+    finally:
+        torch.set_num_threads(1)
+    assert torch.get_num_threads() == 1
+    assert receipt_of(asker)["device"]["threads"] == 2
+    replayed = replay(asker.runner, receipt_of(asker), ROWS)
+    assert (replayed.differences, replayed.is_equal) == ((), True)
 
 
 def test_an_adapter_that_is_another_is_found_out(runner):

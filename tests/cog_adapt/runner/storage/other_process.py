@@ -1,9 +1,9 @@
 """What a second process does with a store, for tests of several processes on one folder."""
 
 import multiprocessing
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def at_once(work: Callable[[Barrier, int], object], count: int = 2) -> None:
     context.set_forkserver_preload([__name__])  # torch is imported once for all of them
     barrier = context.Barrier(count)
     processes = [
-        context.Process(target=partial(work, barrier, number), daemon=True)
+        context.Process(target=_work, args=(work, barrier, number, dict(os.environ)), daemon=True)
         for number in range(count)
     ]
     for process in processes:
@@ -30,6 +30,16 @@ def at_once(work: Callable[[Barrier, int], object], count: int = 2) -> None:
     for process in processes:
         process.join(_SECONDS)
     assert [process.exitcode for process in processes] == [0] * count
+
+
+def _work(
+    work: Callable[[Barrier, int], object],
+    barrier: Barrier,
+    number: int,
+    environment: Mapping[str, str],
+) -> None:
+    os.environ.update(environment)  # forkserver has that of the first test which used it
+    work(barrier, number)
 
 
 def fill(folder: Path, disk: int, each: int, barrier: Barrier, process: int) -> None:
