@@ -22,13 +22,8 @@ import pytest
 
 from bench.postgres import Cluster, find_binaries
 from tests.cog_adapt.contract.servers import Server
-from tests.cog_adapt.contract.serving import (
-    REPOSITORY,
-    free_port,
-    serving,
-    stop,
-    wait_until,
-)
+from tests.cog_adapt.contract.serving import free_port, serving, stop, wait_until
+from tests.cog_adapt.forks import REPOSITORY
 from tests.cog_adapt.relay import relaying
 from tests.cog_adapt.waiting import wait_for
 

@@ -16,7 +16,8 @@ import psycopg
 import pytest
 
 from bench.postgres import Cluster, find_binaries
-from tests.cog_adapt.contract.serving import REPOSITORY, serving
+from tests.cog_adapt.contract.serving import serving
+from tests.cog_adapt.forks import REPOSITORY
 from tests.cog_adapt.waiting import wait_for, wait_until
 
 CODE = """

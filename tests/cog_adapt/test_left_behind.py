@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.cog_adapt.contract.serving import REPOSITORY
+from tests.cog_adapt.forks import REPOSITORY
 from tests.cog_adapt.server.worker.conftest import is_alive
 from tests.cog_adapt.waiting import wait_until
 

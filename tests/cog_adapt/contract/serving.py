@@ -24,16 +24,12 @@ from typing import Any
 
 import httpx2
 
-from cog_adapt.server.command.cog_server import write_schema
 from tests.cog_adapt.contract.servers import ANSWER_SECONDS, Server
+from tests.cog_adapt.forks import DESCRIBE, ENDS_WITH_US, REPOSITORY, SERVER, forked
 
-REPOSITORY = Path(__file__).parents[3]
 FLAVOURS = ("coglet", "mirror-strict", "mirror")
 PREDICTORS = Path(__file__).parent / "predictors"
 READY_SECONDS = 60.0
-# The kernel ends a server when the thread that started it ends: a killed test run leaves none.
-_SETPRIV = shutil.which("setpriv")
-_ENDS_WITH_US = [_SETPRIV, "--pdeathsig", "KILL"] if _SETPRIV else []
 STOP_SECONDS = 20.0
 
 
@@ -89,7 +85,17 @@ def _schema(predict: str, train: str | None) -> str:
     with tempfile.TemporaryDirectory() as folder:
         for source in PREDICTORS.glob("*.py"):
             shutil.copy(source, folder)
-        return write_schema(Path(folder), predict=predict, train=train).read_text()
+        files = {name: Path(folder) / name for name in ("openapi.json", "describing.log")}
+        stubs = {"COG_PREDICT_TYPE_STUB": predict, "COG_TRAIN_TYPE_STUB": train or ""}
+        process = forked(
+            DESCRIBE,
+            folder=Path(folder),
+            variables=environment_of("coglet", Path(folder)) | stubs,
+            argv=["openapi", "--output", str(files["openapi.json"])],
+            stdout=files["describing.log"],
+        )
+        assert process.wait(READY_SECONDS) == 0, files["describing.log"].read_text()
+        return files["openapi.json"].read_text()
 
 
 def environment_of(flavour: str, folder: Path) -> dict[str, str]:
@@ -113,20 +119,27 @@ def _start(
     flags: Sequence[str],
     port: int,
 ) -> tuple[subprocess.Popen[bytes], str, Path]:
-    module = "cog.server.http" if flavour == "coglet" else "server"
-    command = [*_ENDS_WITH_US, sys.executable, "-m", module, "--host", "127.0.0.1", *flags]
+    arguments = ["--host", "127.0.0.1", *flags]
     log = folder / f"server-{port}.log"
+    variables = {**environment, "PORT": str(port)}
+    url = f"http://127.0.0.1:{port}"
+    if flavour != "coglet" and environment["PYTHONPATH"] == str(REPOSITORY):
+        log.unlink(missing_ok=True)
+        argv = ["server", *arguments]
+        return forked(SERVER, folder=folder, variables=variables, stdout=log, argv=argv), url, log
+    module = "cog.server.http" if flavour == "coglet" else "server"
+    command = [*ENDS_WITH_US, sys.executable, "-m", module, *arguments]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**environment, "PORT": str(port)},
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return process, f"http://127.0.0.1:{port}", log
+    return process, url, log
 
 
 # A port that the kernel chose could be another's before the server listens: each test process has

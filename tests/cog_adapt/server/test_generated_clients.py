@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.middleware.keys import make_key
-from tests.cog_adapt.contract.serving import REPOSITORY, serving, wait_until
+from tests.cog_adapt.contract.serving import serving, wait_until
+from tests.cog_adapt.forks import REPOSITORY
 from tests.cog_adapt.lm.tiny import write_model
 from tests.cog_adapt.test_text_served import ROWS, folder_with
 from tests.cog_adapt.test_text_served import served as served_model

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from bench.ray_serve.environment import leave_networks, python_beside
-from tests.cog_adapt.contract.serving import REPOSITORY
 from tests.cog_adapt.deploy.ray.figures import VARIABLE
+from tests.cog_adapt.forks import REPOSITORY
 
 TESTS = Path("tests/cog_adapt/deploy")
 
