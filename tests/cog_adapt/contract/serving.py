@@ -123,7 +123,8 @@ def _start(
     log = folder / f"server-{port}.log"
     variables = {**environment, "PORT": str(port)}
     url = f"http://127.0.0.1:{port}"
-    if flavour != "coglet" and environment["PYTHONPATH"] == str(REPOSITORY):
+    is_ours = environment["PYTHONPATH"] == str(REPOSITORY) and not (folder / "server").exists()
+    if flavour != "coglet" and is_ours:
         log.unlink(missing_ok=True)
         argv = ["server", *arguments]
         return forked(SERVER, folder=folder, variables=variables, stdout=log, argv=argv), url, log
