@@ -5,8 +5,9 @@ EVERYWHERE = tests gradient_check/tests
 
 .PHONY: test-all test-again check-alone walk page page-types page-test site mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults storm upgrade proxied proxied-quick fuzz attack attack-breaks cycles leaks generation exam kinds own coverage first-hour operators deployments ray ray-bench lock sbom audit
 
-test-all: $(ENV)  ## every test, of the package too, two files at a time
-	@$(TESTS) -p tests.cog_adapt.scheduling --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
+# Three processes: a third of a test's time it waits for a server, a lease or a pause.
+test-all: $(ENV)  ## every test, of the package too, three files at a time
+	@$(TESTS) -n 3 -p tests.cog_adapt.scheduling --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
 	@$(TESTS) --dist load $(FAULTY)
 
 # A machine that stands still for seconds can fail a test that waits for a process, or a fixture and
@@ -104,7 +105,7 @@ quality-others: $(ENV)  ## the same for pictures and numbers, 13 rows of 10 spli
 # they run in turn; accuracy fetches a package of Debian, so it runs before all others. What its tests
 # measure in a short form is left out. One thread each: two of each would wait for one another.
 QUICK = quality scale first_hour overhead selftest_cost adaptation adaptation_steps health serving \
-  capacity estimates bounded_rate stores known recovery
+  capacity estimates bounded_rate stores known recovery neighbours
 
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
@@ -139,7 +140,8 @@ container: $(ENV)  ## build the image and prove it in a real engine (Docker, or 
 	@CONTAINER=1 $(BIN)/python -m pytest tests/cog_adapt/container
 
 faults: $(ENV)  ## the fault tests in their long form: kills, full disks, long queues, a cancel at every bytecode
-	@FAULTS=full $(BIN)/python -m pytest tests/cog_adapt/faults tests/cog_adapt/runner/test_cancel_at_every_bytecode.py
+	@FAULTS=full $(BIN)/python -m pytest tests/cog_adapt/faults \
+		tests/cog_adapt/runner/test_cancel_at_every_bytecode.py tests/cog_adapt/runner/test_base_is_immutable.py
 
 # HAProxy and PostgreSQL come from Debian.
 storm: $(ENV)  ## 1,000 mixed requests at three servers that are killed in turn; writes docs/results (minutes)

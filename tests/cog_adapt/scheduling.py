@@ -2,6 +2,7 @@
 
 import gc
 import re
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
@@ -39,6 +40,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Put first what takes long: units that share a server, then files of few, slow tests."""
+    sizes = Counter(unit_of(each.nodeid) for each in items)
+
+    def place(item: Any) -> tuple[bool, int]:
+        unit = unit_of(item.nodeid)
+        return unit.endswith(".py"), sizes[unit]
+
+    items.sort(key=place)
+
+
 def pytest_collection_finish() -> None:
     """Freeze the tests: each collection would walk two million objects of theirs, and find none."""
     gc.set_threshold(50_000, 10, 10)
@@ -47,5 +60,6 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServer:
-    """Return what divides the tests among the processes."""
+    """Return what divides the tests among the processes, in the order of the collection."""
+    config.option.loadscopereorder = False  # the files of most tests would come first
     return ByServer(config, log)

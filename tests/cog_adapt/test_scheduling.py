@@ -1,7 +1,8 @@
-"""Which tests one process runs as a whole."""
+"""Which tests one process runs as a whole, and which come first."""
 
 import pytest
 
+from tests.cog_adapt import scheduling
 from tests.cog_adapt.scheduling import unit_of
 
 CONTRACT = "tests/cog_adapt/contract"
@@ -21,3 +22,19 @@ CONTRACT = "tests/cog_adapt/contract"
 )
 def test_tests_that_share_servers_are_one_unit(test, unit):
     assert unit_of(test) == unit
+
+
+class Item:
+    """A test as pytest has collected it."""
+
+    def __init__(self, nodeid):
+        self.nodeid = nodeid
+
+
+def test_shared_servers_come_first_then_files_of_few_tests():
+    many, few = (f"tests/cog_adapt/test_{name}.py" for name in ("quick", "slow"))
+    found = [f"{many}::test_a", f"{many}::test_b", f"{few}::test_c"]
+    found += [f"{CONTRACT}/test_health.py::test_{number}[mirror]" for number in range(5)]
+    items = [Item(each) for each in found]
+    scheduling.pytest_collection_modifyitems(items)
+    assert [each.nodeid for each in items] == [*found[3:], found[2], *found[:2]]

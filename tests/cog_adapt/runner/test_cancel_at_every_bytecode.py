@@ -3,7 +3,7 @@
 Cog cancels by raising a BaseException wherever the predicting thread stands. Here it is raised at
 the first bytecode, then in a new run at the second, and so on until a run ends by itself. With
 FAULTS=full that is each bytecode that a run comes to. In the short form it is each when a run first
-comes to it, and one of eleven that a run comes to again.
+comes to it, and one of 23 that a run comes to again.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ SOURCES = str(Path(runner_package.__file__).parent)
 FEW = Recipe(max_steps=2, learning_rate=0.01)
 ENDLESS = Recipe(max_steps=100_000, learning_rate=0.01)
 MOST_POINTS = 20_000
-AGAIN = 1 if os.environ.get("FAULTS") == "full" else 11
+AGAIN = 1 if os.environ.get("FAULTS") == "full" else 23
 
 # CPython 3.11 leaks the exception that is being handled, with all its frames, where a tracer
 # raises at one of these. It never delivers an exception of another thread there.
