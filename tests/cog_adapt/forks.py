@@ -14,12 +14,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 SERVER = "import runpy; runpy.run_module('server', run_name='__main__', alter_sys=True)"
 DESCRIBE = "from cog_adapt.server.command.openapi import main as describe; describe()"
+_STARTING = threading.Lock()
 _SOURCE = Path(__file__).with_name("forking.py")
 # The kernel ends the process when the thread that started it ends: a killed test run leaves none.
 _SETPRIV = shutil.which("setpriv")
@@ -34,7 +36,10 @@ class ForkedProcess(subprocess.Popen[bytes]):
         self.pid = pid
         self.returncode: int | None = None
         self._forking = forking
-        self._ended = os.pidfd_open(pid)  # it can be read when the process has ended
+        self._ended = os.pidfd_open(pid)
+        self._end = select.poll()
+        self._end.register(self._ended, select.POLLIN)  # it can be read when the process has ended
+        self._turn = threading.Lock()
 
     def poll(self) -> int | None:
         return self._within(0)
@@ -50,18 +55,21 @@ class ForkedProcess(subprocess.Popen[bytes]):
             signal.pidfd_send_signal(self._ended, sig)
 
     def _within(self, seconds: float | None) -> int | None:
-        if self.returncode is None and select.select([self._ended], [], [], seconds)[0]:
-            self.returncode = self._forking.ask(wait=self.pid)
-            os.close(self._ended)
+        if self.returncode is None and self._end.poll(None if seconds is None else 1000 * seconds):
+            with self._turn:
+                if self.returncode is None:
+                    self.returncode = self._forking.ask(wait=self.pid)
+                    os.close(self._ended)
         return self.returncode
 
 
 class _Forking:
-    """The process that forks."""
+    """The process that forks; it ends when this one closes the pipe, or has ended."""
 
     def __init__(self) -> None:
+        self._turn = threading.Lock()  # an answer has no name of its order
         self._process = subprocess.Popen(
-            [*ENDS_WITH_US, sys.executable, "-c", _SOURCE.read_text()],
+            [sys.executable, "-c", _SOURCE.read_text()],
             cwd=REPOSITORY,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
             stdin=subprocess.PIPE,
@@ -76,8 +84,9 @@ class _Forking:
         orders, answers = self._process.stdin, self._process.stdout
         assert orders
         assert answers
-        orders.write(json.dumps(order) + "\n")
-        return int(answers.readline())
+        with self._turn:
+            orders.write(json.dumps(order) + "\n")
+            return int(answers.readline())
 
     def _close(self) -> None:
         self._process.terminate()
@@ -85,7 +94,14 @@ class _Forking:
             self._process.communicate(timeout=10)
 
 
-_forking = functools.cache(_Forking)
+@functools.cache
+def _started() -> _Forking:
+    return _Forking()
+
+
+def _forking() -> _Forking:
+    with _STARTING:
+        return _started()
 
 
 def forked(
