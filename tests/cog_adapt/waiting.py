@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -10,6 +11,12 @@ Value = TypeVar("Value")
 
 _PAUSE = 0.01
 _LONGEST_PAUSE = 0.05  # a look at a server costs milliseconds, there and here
+
+
+def sleeping(pause: Callable[[float], object]) -> Callable[[float], object]:
+    """Return what is to stand for `time.sleep`: `pause` for the thread of now, else a sleep."""
+    own, sleep = threading.get_ident(), time.sleep
+    return lambda seconds: (pause if threading.get_ident() == own else sleep)(seconds)
 
 
 def wait_for(

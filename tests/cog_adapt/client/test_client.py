@@ -25,6 +25,7 @@ from cog_adapt.client import (
     Unreachable,
 )
 from cog_adapt.client.errors import error_of
+from tests.cog_adapt.waiting import sleeping
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def client(httpserver):
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch):
     pauses: list[Any] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", sleeping(pauses.append))
     return pauses
 
 
@@ -133,7 +134,7 @@ def test_a_cut_connection_is_tried_again_with_longer_pauses_up_to_the_patience(
         pauses.append(seconds)
         now.append(now[-1] + seconds)
 
-    monkeypatch.setattr(time, "sleep", pause)
+    monkeypatch.setattr(time, "sleep", sleeping(pause))
     monkeypatch.setattr(time, "monotonic", lambda: now[-1])
     httpserver.expect_request("/predictions/a/events").respond_with_data(
         "id: 7\nevent: start\ndata: {}\n\n", content_type="text/event-stream"

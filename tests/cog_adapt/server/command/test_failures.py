@@ -9,6 +9,7 @@ from cog_adapt.server.command.cog_server import cog_server, write_schema
 from cog_adapt.server.command.local_server import LocalClient
 from cog_adapt.server.errors import UnavailableError
 from tests.cog_adapt.server.command.conftest import DONE, answer_put, expect_events, url_of
+from tests.cog_adapt.waiting import sleeping
 
 
 def test_cog_s_own_server_runs_it_with_and_without_a_stream(run, streamer, tmp_path):
@@ -98,7 +99,7 @@ def test_a_server_that_cannot_be_reached_is_named(run, url, code, reason):
 @pytest.fixture
 def pauses(monkeypatch):
     pauses: list[Any] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", sleeping(pauses.append))
     return pauses
 
 
