@@ -34,7 +34,8 @@ class Item:
 def test_shared_servers_come_first_then_files_of_few_tests():
     many, few = (f"tests/cog_adapt/test_{name}.py" for name in ("quick", "slow"))
     found = [f"{many}::test_a", f"{many}::test_b", f"{few}::test_c"]
+    found += [f"{scheduling.KINDS}::test_{number}" for number in range(5)]
     found += [f"{CONTRACT}/test_health.py::test_{number}[mirror]" for number in range(5)]
     items = [Item(each) for each in found]
     scheduling.pytest_collection_modifyitems(items)
-    assert [each.nodeid for each in items] == [*found[3:], found[2], *found[:2]]
+    assert [each.nodeid for each in items] == [*found[8:], *found[3:8], found[2], *found[:2]]
