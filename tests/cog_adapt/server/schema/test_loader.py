@@ -291,8 +291,8 @@ def test_the_working_directory_decides(folder, tmp_path_factory):
 
 def test_the_users_files_import_each_other(folder, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
-    write(folder, "VALUE = 7\n", "beside.py")
-    write(folder, "from beside import VALUE\nclass Runner: ...\n")
+    write(folder, "VALUE = 7\n", "beside_the_predictor.py")
+    write(folder, "from beside_the_predictor import VALUE\nclass Runner: ...\n")
     assert load_reference("predict.py").__name__ == "Runner"
     load_reference("predict.py")
     assert sys.path[0] == str(folder)
