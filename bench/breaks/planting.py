@@ -80,7 +80,8 @@ class Suite:
                     "OMP_NUM_THREADS": "1",
                     # a mend of equal size in the same second would run the break's bytecode
                     "PYTHONDONTWRITEBYTECODE": "1",
-                    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+                    # `runuser`, which starts PostgreSQL, is in the folder of the administrator
+                    "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
                 },
                 capture_output=True,
                 text=True,

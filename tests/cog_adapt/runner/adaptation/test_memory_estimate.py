@@ -54,6 +54,7 @@ def needed_and_peak(model, rows, recipe) -> tuple[Needed, int]:
     """What an adaptation says that it needs, and the most that its tensors took afterwards."""
     work: Any = model.adapting(rows, recipe)
     needed = next(progress for progress in work if isinstance(progress, Needed))
+    gc.collect()  # what is freed meanwhile is subtracted, if an earlier profile has counted it
     cpu = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=cpu, profile_memory=True) as profile:
         for _ in work:
