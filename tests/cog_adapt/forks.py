@@ -31,8 +31,11 @@ ENDS_WITH_US = [_SETPRIV, "--pdeathsig", "KILL"] if _SETPRIV else []
 class ForkedProcess(subprocess.Popen[bytes]):
     """A program in a fork; it has what tests use of a process that Python has started."""
 
-    def __init__(self, forking: "_Forking", pid: int, argv: Sequence[str]) -> None:
+    def __init__(
+        self, forking: "_Forking", pid: int, *, argv: Sequence[str], variables: Mapping[str, str]
+    ) -> None:
         self.args = argv
+        self.variables = dict(variables)  # the kernel shows those of the process that forked
         self.pid = pid
         self.returncode: int | None = None
         self._forking = forking
@@ -134,4 +137,4 @@ def forked(
         argv=list(argv),
         seconds=seconds,
     )
-    return ForkedProcess(_forking(), pid, argv)
+    return ForkedProcess(_forking(), pid, argv=argv, variables=variables)

@@ -9,13 +9,13 @@ import httpx2
 
 from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.contract.serving import stop, wait_until
+from tests.cog_adapt.forks import ForkedProcess
 from tests.cog_adapt.waiting import wait_for
 
 
 def take_away(server: Server) -> Callable[[], None]:
     """Stop a server; return what brings it back."""
-    variables = Path(f"/proc/{server.process.pid}/environ").read_bytes().split(b"\0")
-    environment = dict(each.decode().split("=", 1) for each in variables if each)
+    environment = _environment_of(server.process)
     stop(server.process)
 
     def bring_back() -> None:
@@ -32,6 +32,13 @@ def take_away(server: Server) -> Callable[[], None]:
         wait_until(server, "READY")
 
     return bring_back
+
+
+def _environment_of(process: subprocess.Popen[bytes]) -> dict[str, str]:
+    if isinstance(process, ForkedProcess):
+        return process.variables
+    variables = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+    return dict(each.decode().split("=", 1) for each in variables if each)
 
 
 def wait_until_ready(server: Server, key: str) -> None:
