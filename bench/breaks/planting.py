@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_SECONDS, _TEST_SECONDS = 900, 120
+_SECONDS = 900
+_TEST_SECONDS = 120
 _LEFT_BEHIND = shutil.ignore_patterns(
     ".git", ".venv*", ".data", "node_modules", "__pycache__", ".*_cache"
 )
@@ -70,11 +71,11 @@ class Suite:
 
     def failing(self, tree: Path, chosen: Sequence[str] | None = None) -> str | None:
         """Return the first test that fails in a tree, or how pytest ended; None if all pass."""
-        arguments = (*self.options, *(self.chosen if chosen is None else chosen))
-        arguments = (*arguments, "--timeout", str(_TEST_SECONDS), "-x", "-q")
+        tests = self.chosen if chosen is None else chosen
+        ends = ("-x", "-q", "-p", "no:cacheprovider", "--timeout", str(_TEST_SECONDS))
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "pytest", *arguments, "-p", "no:cacheprovider"],
+                [sys.executable, "-m", "pytest", *self.options, *tests, *ends],
                 cwd=tree,
                 env={
                     "OMP_NUM_THREADS": "1",
