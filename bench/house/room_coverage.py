@@ -140,7 +140,7 @@ def tests_of(rooms: Iterable[str]) -> list[str]:
     found: dict[str, None] = {}
     for room in list(rooms) or list(_ROOTS):
         root, _, inside = room.partition("/")
-        if root not in _ROOTS:
+        if root not in _ROOTS or not (_ROOTS[root][0] / inside).is_dir():
             raise SystemExit(f"there is no room {room!r}; a name is such as server/records")
         folder = _ROOTS[root][1] / inside
         if inside and folder.is_dir():

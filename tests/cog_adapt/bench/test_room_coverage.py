@@ -17,6 +17,8 @@ def test_a_room_has_its_folder_of_tests_and_one_without_a_folder_those_of_its_ro
     assert [path for path in room_coverage.tests_of([]) if not (ROOT / path).exists()] == []
     with pytest.raises(SystemExit, match="there is no room 'kitchen'"):
         room_coverage.tests_of(["kitchen"])
+    with pytest.raises(SystemExit, match="no room 'server/recrods'"):
+        room_coverage.tests_of(["server/recrods"])
 
 
 def test_the_figures_of_a_room_are_those_of_its_files():
